@@ -1,0 +1,250 @@
+"""Daphne, fitted to this product. Importing this module installs the Twisted reactor.
+
+What differs from the stock server: it takes over a listening socket, sends no faster
+than the client reads, bounds what it keeps of a body or frame without closing the
+connection, has no age limit for sockets, and ends in an orderly way.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import io
+import json
+import logging
+import socket
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+from daphne.http_protocol import HTTPFactory, WebRequest
+from daphne.server import Server
+from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
+from twisted.internet import reactor
+from twisted.logger import globalLogBeginner
+
+log = logging.getLogger(__name__)
+
+MIB = 1024 * 1024
+# Both are above the product's own limits of 1 MiB, which are answered in its own words.
+MAX_BODY = 16 * MIB
+# A text cut here still has more than 1 Mi characters, so it is still seen to be too long.
+MAX_FRAME = 4 * MIB + 4
+RESTARTING = 1012
+GRACE_S = 3.0
+RETRY_AFTER = [(b"content-type", b"application/json"), (b"retry-after", b"1")]
+
+Message = dict[str, Any]
+
+
+class Request(WebRequest):  # type: ignore[misc]
+    """An HTTP request whose body stops being kept at `MAX_BODY`."""
+
+    is_too_large = False
+
+    def gotLength(self, length: int | None) -> None:
+        """The headers are read and announce a body of `length` bytes, or of unknown length."""
+        if length is not None and length > MAX_BODY:
+            self.is_too_large = True
+            self.content = io.BytesIO()
+        else:
+            super().gotLength(length)
+
+    def handleContentChunk(self, data: bytes) -> None:
+        """Keep a piece of the body, or drop all of it once it is too much."""
+        if not self.is_too_large and self.content.tell() + len(data) > MAX_BODY:
+            self.is_too_large = True
+            self.content.close()
+            self.content = io.BytesIO()
+        if not self.is_too_large:
+            super().handleContentChunk(data)
+
+    def process(self) -> Any:
+        """Hand the request to the application, or answer 413."""
+        if self.is_too_large:
+            return self.refuse(413, f"a request has at most {MAX_BODY // MIB} MiB")
+        return super().process()
+
+    def refuse(self, status: int, detail: str) -> None:
+        """Answer without asking the application. `detail` must not need escaping in HTML."""
+        headers = [*RETRY_AFTER] if status == 503 else RETRY_AFTER[:1]
+        self.handle_reply({"type": "http.response.start", "status": status, "headers": headers})
+        body = json.dumps({"detail": detail}).encode()
+        self.handle_reply({"type": "http.response.body", "body": body})
+
+    @property
+    def is_unanswered(self) -> bool:
+        """Whether no part of a response has been sent yet."""
+        return not self._response_started
+
+
+class RequestFactory(HTTPFactory):  # type: ignore[misc]
+    """Makes channels whose requests are `Request`s."""
+
+    def buildProtocol(self, addr: Any) -> Any:
+        protocol = super().buildProtocol(addr)
+        protocol.requestFactory = Request
+        return protocol
+
+
+class Socket(WebSocketProtocol):  # type: ignore[misc]
+    """A WebSocket that no frame can close and that its client slows down."""
+
+    def onConnect(self, request: Any) -> Any:
+        self._kept = 0
+        self._writable = asyncio.Event()
+        self._writable.set()
+        # The HTTP channel that this connection began as is still registered.
+        self.transport.unregisterProducer()
+        self.transport.registerProducer(self, True)
+        return super().onConnect(request)
+
+    def onMessageBegin(self, isBinary: bool) -> None:
+        self._kept = 0
+        super().onMessageBegin(isBinary)
+
+    def onMessageFrameData(self, payload: bytes) -> None:
+        piece = payload[: MAX_FRAME - self._kept]
+        if piece:
+            self._kept += len(piece)
+            self.frame_data.append(piece)
+
+    def onMessage(self, payload: bytes, isBinary: bool) -> None:
+        """Text that is not UTF-8 reaches the application as bytes, which it refuses in words."""
+        if not isBinary:
+            errors = "ignore" if len(payload) >= MAX_FRAME else "strict"
+            try:
+                payload = payload.decode("utf-8", errors).encode()
+            except UnicodeDecodeError:
+                isBinary = True
+        super().onMessage(payload, isBinary)
+
+    def pauseProducing(self) -> None:
+        """The client reads more slowly than is sent."""
+        self._writable.clear()
+
+    def resumeProducing(self) -> None:
+        """The client has caught up."""
+        self._writable.set()
+
+    def stopProducing(self) -> None:
+        """The client is gone."""
+        self._writable.set()
+
+    def onClose(self, wasClean: bool, code: int, reason: str) -> None:
+        self._writable.set()
+        super().onClose(wasClean, code, reason)
+
+    async def drained(self) -> None:
+        """Returns when the client has caught up or is gone."""
+        await self._writable.wait()
+
+
+class SocketFactory(WebSocketFactory):  # type: ignore[misc]
+    """Makes `Socket`s."""
+
+    protocol = Socket
+
+
+class WebServer(Server):  # type: ignore[misc]
+    """Serves `application` on a socket that listens already.
+
+    `on_start` and `on_stop` run on the event loop, the latter while connections end.
+    """
+
+    def __init__(
+        self,
+        application: Any,
+        listener: socket.socket,
+        *,
+        on_start: Callable[[], Awaitable[None]],
+        on_stop: Callable[[], Awaitable[None]],
+    ) -> None:
+        super().__init__(
+            application,
+            endpoints=["inherited"],
+            server_name="",
+            http_timeout=None,
+            websocket_timeout=-1,
+            websocket_handshake_timeout=10,
+        )
+        self._listener = listener
+        self._on_start = on_start
+        self._on_stop = on_stop
+        self._stopping: asyncio.Task[None] | None = None
+
+    @property
+    def loop(self) -> asyncio.AbstractEventLoop:
+        """The event loop of the reactor."""
+        return reactor._asyncioEventloop  # type: ignore[no-any-return,attr-defined]
+
+    def run(self) -> None:
+        """Serve until `stop_soon`."""
+        self.connections: dict[Any, Message] = {}
+        self.http_factory = RequestFactory(self)
+        self.ws_factory = SocketFactory(self, server="")
+        self.ws_factory.setProtocolOptions(
+            autoPingTimeout=self.ping_timeout,
+            allowNullOrigin=True,
+            openHandshakeTimeout=self.websocket_handshake_timeout,
+            utf8validateIncoming=False,
+        )
+        globalLogBeginner.beginLoggingTo(
+            [lambda _: None], redirectStandardIO=False, discardBuffer=True
+        )
+        asyncio.set_event_loop(self.loop)
+        reactor.callLater(1, self.application_checker)  # type: ignore[attr-defined]
+        reactor.callLater(2, self.timeout_checker)  # type: ignore[attr-defined]
+        reactor.callWhenRunning(self._begin)  # type: ignore[attr-defined]
+        reactor.run(installSignalHandlers=False)  # type: ignore[attr-defined]
+
+    def _begin(self) -> None:
+        self._starting = self.loop.create_task(self._start(), name="web-start")
+
+    async def _start(self) -> None:
+        try:
+            await self._on_start()
+            self._port = reactor.adoptStreamPort(  # type: ignore[attr-defined]
+                self._listener.fileno(), self._listener.family, self.http_factory
+            )
+        except BaseException:
+            log.exception("the web server could not start")
+            reactor.stop()  # type: ignore[attr-defined]
+            raise
+
+    async def handle_reply(self, protocol: Any, message: Message) -> None:
+        """Hand `message` to the connection; returns when its client keeps up."""
+        await super().handle_reply(protocol, message)
+        if isinstance(protocol, Socket):
+            await protocol.drained()
+
+    def stop_soon(self) -> None:
+        """Begin to end; called on the event loop. A second call does nothing."""
+        if self._stopping is None:
+            self._stopping = self.loop.create_task(self._stop(), name="web-stop")
+
+    async def _stop(self) -> None:
+        try:
+            self._port.stopListening()
+            await asyncio.gather(self._end_connections(), self._on_stop(), return_exceptions=True)
+        finally:
+            reactor.stop()  # type: ignore[attr-defined]
+
+    async def _end_connections(self) -> None:
+        """Tell everybody, give the applications a moment, then cancel what still runs."""
+        for protocol in tuple(self.connections):
+            if isinstance(protocol, Socket) and protocol.state == Socket.STATE_OPEN:
+                protocol.sendCloseFrame(code=RESTARTING, reasonUtf8=b"the server restarts")
+        tasks = self._applications()
+        if tasks:
+            await asyncio.wait(tasks, timeout=GRACE_S)
+        for protocol in tuple(self.connections):
+            if isinstance(protocol, Request) and protocol.is_unanswered and protocol.path:
+                protocol.refuse(503, "the server restarts")
+        tasks = self._applications()
+        for task in tasks:
+            task.cancel()
+        if tasks:
+            await asyncio.wait(tasks, timeout=GRACE_S)
+
+    def _applications(self) -> list[asyncio.Future[Any]]:
+        found = (details.get("application_instance") for details in self.connections.values())
+        return [task for task in found if task is not None and not task.done()]

@@ -1,0 +1,55 @@
+"""What every test may rely on: no network, a scratch home, and the services of `tests/services`."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Iterator
+
+import pytest
+
+from tests import netguard, run_dir
+
+netguard.install()
+
+pytest_plugins = [
+    "tests.services.servers",
+    "tests.services.postgres",
+    "tests.services.redis",
+    "tests.services.chromium",
+]
+
+
+def pytest_unconfigure() -> None:
+    """The last process of the run ends the services that the run started."""
+    if run_dir.worker() == "main" and run_dir.is_owner():
+        from tests.services import shared
+
+        shared.stop_all()
+
+
+@pytest.fixture(scope="session")
+def django_db_modify_db_settings(django_db_modify_db_settings_parallel_suffix: None) -> None:
+    """Each xdist worker has a database of its own."""
+
+
+@pytest.fixture(scope="session")
+def django_db_setup(django_db_setup: None) -> Iterator[None]:
+    """The test database; connections that threads left open do not keep it from being dropped."""
+    yield
+    from django.db import connection
+
+    if connection.vendor == "postgresql":
+        with connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT pg_terminate_backend(pid) FROM pg_stat_activity"
+                " WHERE datname = current_database() AND pid <> pg_backend_pid()"
+            )
+
+
+@pytest.fixture
+def clean_env(monkeypatch: pytest.MonkeyPatch) -> pytest.MonkeyPatch:
+    """The environment without any variable that the product reads, except its home."""
+    ours = ("PROTOAGENT__", "PROTOAGENT_TOKEN", "OPENAI_", "ANTHROPIC_", "OLLAMA_")
+    for name in [name for name in os.environ if name.startswith(ours)]:
+        monkeypatch.delenv(name)
+    return monkeypatch

@@ -1,0 +1,290 @@
+"""Where a tool call happens: the one place in which a failure becomes "Error: …".
+
+The ToolCall row decides whether a call has happened. A call that has an end is never run
+again; its stored output is handed out, so that a crash between a tool's end and the
+engine's checkpoint repeats nothing. A call whose process died is run again only when the
+tool says that this does no harm; otherwise its outcome is unknown, and the model is told.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import logging
+from dataclasses import dataclass
+from typing import Any
+
+from protoagent.security.redaction import mask_text, mask_value
+
+from protoagent.core import clock
+from protoagent.core.errors import AgentError, BadValue
+from protoagent.core.text import one_line, truncate
+from protoagent.journal.services.events import NewEvent
+from protoagent.journal.services.turns import Hold
+from protoagent.journal.writer import store
+from tools_app import inflight
+from tools_app.groups.rendering import split_component
+from tools_app.models import CallStatus, ToolCall
+from tools_app.spec import ToolContext, ToolSpec
+
+log = logging.getLogger(__name__)
+
+PREVIEW_CHARS = 800
+MAX_OUTPUT_CHARS = 400_000
+OUTCOME_UNKNOWN = (
+    "Error: interrupted, outcome unknown. The server stopped while this call ran; it may or may "
+    "not have taken effect. Check before you repeat it."
+)
+CANCELLED = "Cancelled by the operator. The call was ended before it finished; do not repeat it."
+STOPPED = "Cancelled: the operator stopped the turn."
+
+
+@dataclass(frozen=True)
+class CallSpec:
+    """A tool call as the model asked for it. `arguments` is the raw JSON text."""
+
+    call_id: str
+    name: str
+    arguments: str
+    parent_call_id: str = ""
+
+
+@dataclass(frozen=True)
+class Outcome:
+    """How a call ended. `output` is what the model reads."""
+
+    output: str
+    status: str
+
+
+@dataclass
+class _Start:
+    """What the row said when the call began."""
+
+    pk: int = 0
+    done: Outcome | None = None
+
+
+class DeclinedOutput(str):
+    """A tool's answer that means: the operator said no. Not an error."""
+
+    __slots__ = ()
+
+
+async def run_call(
+    call: CallSpec,
+    spec: ToolSpec | None,
+    context: ToolContext,
+    hold: Hold,
+    *,
+    holder: str,
+    passthrough: tuple[type[BaseException], ...] = (),
+) -> Outcome:
+    """Run one call to its end, at most once, and record it.
+
+    `passthrough` are exceptions that are no failure (a pause): they are re-raised and the
+    row stays open. Cancelling the caller re-raises too, after the tool body has ended.
+    """
+    arguments, problem = _parse(call, spec)
+    start = await _begin(call, spec, arguments, hold, holder)
+    if start.done is not None:
+        return start.done
+    began = clock.monotonic()
+    if problem or spec is None:
+        outcome = Outcome(problem, CallStatus.ERROR)
+    else:
+        outcome = await _execute(spec, arguments, context, start.pk, passthrough)
+    return await _end(call, outcome, start.pk, hold, began)
+
+
+def _parse(call: CallSpec, spec: ToolSpec | None) -> tuple[dict[str, Any], str]:
+    """The arguments as an object, and what is wrong with the call."""
+    try:
+        arguments = json.loads(call.arguments or "{}")
+    except (ValueError, RecursionError) as error:
+        detail = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+        return {"_raw": truncate(call.arguments, 2000)}, (
+            f"Error: the arguments of {call.name} are not valid JSON ({detail}); "
+            "send one JSON object."
+        )
+    if not isinstance(arguments, dict):
+        return {"_raw": arguments}, f"Error: the arguments of {call.name} must be one JSON object."
+    if spec is None:
+        return arguments, f"Error: there is no tool named {one_line(call.name, 80)!r} here."
+    return arguments, ""
+
+
+async def _begin(
+    call: CallSpec, spec: ToolSpec | None, arguments: dict[str, Any], hold: Hold, holder: str
+) -> _Start:
+    start = _Start()
+    shown = mask_value(arguments)
+
+    def effect() -> list[NewEvent]:
+        row = ToolCall.objects.filter(turn_id=hold.turn_id, call_id=call.call_id).first()
+        if row is None:
+            row = _create(call, spec, shown, hold, holder)
+            start.pk = row.pk
+            return [_started(row)]
+        start.pk = row.pk
+        if row.status not in (CallStatus.RUNNING, CallStatus.WAITING):
+            start.done = Outcome(row.output, row.status)
+            return []
+        if row.status == CallStatus.WAITING:
+            _update(row, status=CallStatus.RUNNING, holder=holder)
+            return []
+        if spec is not None and spec.repeatable:
+            _update(row, attempt=row.attempt + 1, holder=holder, started_at=clock.now())
+            return [_started(row)]
+        start.done = Outcome(OUTCOME_UNKNOWN, CallStatus.ERROR)
+        return _finish_row(row, start.done, duration_ms=0)
+
+    await store(session_id=hold.session_id, effect=effect, hold=hold)
+    return start
+
+
+def _create(
+    call: CallSpec, spec: ToolSpec | None, shown: dict[str, Any], hold: Hold, holder: str
+) -> ToolCall:
+    return ToolCall.objects.create(
+        turn_id=hold.turn_id,
+        call_id=call.call_id,
+        parent_call_id=call.parent_call_id,
+        name=truncate(call.name, 128),
+        source=spec.source if spec else "unknown",
+        arguments=shown,
+        holder=holder,
+    )
+
+
+def _update(row: ToolCall, **fields: Any) -> None:
+    for name, value in fields.items():
+        setattr(row, name, value)
+    row.save(update_fields=list(fields))
+
+
+async def _execute(
+    spec: ToolSpec,
+    arguments: dict[str, Any],
+    context: ToolContext,
+    call_pk: int,
+    passthrough: tuple[type[BaseException], ...],
+) -> Outcome:
+    try:
+        values = spec.validate(arguments)
+    except BadValue as error:
+        return Outcome(f"Error: {error}", CallStatus.ERROR)
+    if spec.context_parameter:
+        values[spec.context_parameter] = context
+    task = asyncio.get_running_loop().create_task(_body(spec, values), name=f"tool-{spec.name}")
+    entry = inflight.enter(call_pk, task)
+    try:
+        async with asyncio.timeout(spec.timeout_s):
+            output = await task
+    except passthrough:
+        raise
+    except TimeoutError:
+        return Outcome(
+            f"Error: {spec.name} did not finish within {spec.timeout_s:g} s and was ended.",
+            CallStatus.ERROR,
+        )
+    except asyncio.CancelledError:
+        if entry.cancelled and task.done():
+            return Outcome(CANCELLED, CallStatus.CANCELLED)
+        task.cancel()
+        raise
+    except AgentError as error:
+        return Outcome(f"Error: {error}", CallStatus.ERROR)
+    except Exception as error:
+        log.exception("tool %s failed", spec.name)
+        return Outcome(
+            f"Error: {type(error).__name__} inside {spec.name}; it was logged.", CallStatus.ERROR
+        )
+    finally:
+        inflight.leave(call_pk)
+    return _judge(output)
+
+
+async def _body(spec: ToolSpec, values: dict[str, Any]) -> str:
+    return await spec.run(**values)
+
+
+def _judge(output: Any) -> Outcome:
+    if isinstance(output, DeclinedOutput):
+        return Outcome(str(output), CallStatus.DECLINED)
+    text = output if isinstance(output, str) else str(output)
+    status = CallStatus.ERROR if text.startswith("Error") else CallStatus.OK
+    return Outcome(text, status)
+
+
+async def _end(call: CallSpec, outcome: Outcome, pk: int, hold: Hold, began: float) -> Outcome:
+    duration_ms = round((clock.monotonic() - began) * 1000)
+    clean = Outcome(truncate(mask_text(outcome.output), MAX_OUTPUT_CHARS), outcome.status)
+    sentence, component = split_component(clean.output)
+    result = Outcome(sentence, clean.status)
+
+    def effect() -> list[NewEvent]:
+        row = ToolCall.objects.get(pk=pk)
+        events = _finish_row(row, result, duration_ms=duration_ms)
+        if component is not None:
+            data = {"call_id": call.call_id, **component}
+            events.insert(0, NewEvent("component", data, hold.turn_id))
+        return events
+
+    await store(session_id=hold.session_id, effect=effect, hold=hold)
+    return result
+
+
+def _finish_row(row: ToolCall, outcome: Outcome, *, duration_ms: int) -> list[NewEvent]:
+    _update(
+        row,
+        status=outcome.status,
+        output=outcome.output,
+        duration_ms=duration_ms,
+        finished_at=clock.now(),
+    )
+    return [_finished(row)]
+
+
+def _started(row: ToolCall) -> NewEvent:
+    data: dict[str, Any] = {
+        "call_id": row.call_id,
+        "name": row.name,
+        "args": row.arguments,
+        "source": row.source,
+    }
+    if row.parent_call_id:
+        data["parent_call_id"] = row.parent_call_id
+    if row.attempt > 1:
+        data["attempt"] = row.attempt
+    return NewEvent("tool.started", data, row.turn_id)
+
+
+def _finished(row: ToolCall) -> NewEvent:
+    data = {
+        "call_id": row.call_id,
+        "name": row.name,
+        "status": str(row.status),
+        "output": truncate(row.output, PREVIEW_CHARS),
+        "output_chars": len(row.output),
+        "duration_ms": row.duration_ms,
+    }
+    return NewEvent("tool.finished", data, row.turn_id)
+
+
+def close_open_calls(turn_id: str, output: str, status: str) -> list[NewEvent]:
+    """Every call of the turn that has not ended gets this end; the events, to be appended.
+
+    For turns that stop or fail. Runs inside the caller's transaction.
+    """
+    events: list[NewEvent] = []
+    for row in ToolCall.objects.filter(turn_id=turn_id, finished_at=None).order_by("pk"):
+        elapsed = (clock.now() - row.started_at).total_seconds()
+        events += _finish_row(row, Outcome(output, status), duration_ms=round(elapsed * 1000))
+    return events
+
+
+def outputs_of(turn_id: str) -> dict[str, str]:
+    """What each ended call of the turn answered, by call id."""
+    rows = ToolCall.objects.filter(turn_id=turn_id, finished_at__isnull=False)
+    return dict(rows.values_list("call_id", "output"))
