@@ -16,7 +16,7 @@ from protoagent.console import markdown
 Edit = tuple[str, str]  # ("block" | "tail" | "text" | "whole", html)
 
 BLOCK, TAIL, TEXT, WHOLE = "block", "tail", "text", "whole"
-EAGER_CHARS = 8192  # a longer growing block is shown in steps of 1/64 of its length
+EAGER_CHARS = 8192  # a longer growing block is shown in steps of 1/32 of its length
 LOOK_EVERY = 8  # a look at a block follows when it has grown by an eighth
 LOOK_BACK_CHARS = 400
 
@@ -190,7 +190,7 @@ class StreamMarkdown:
 def _visible(tail: str, kind: str) -> str:
     """The part of a growing block that can be shown without showing raw marks."""
     if len(tail) > EAGER_CHARS:
-        step = 1 << (len(tail).bit_length() - 7)
+        step = 1 << (len(tail).bit_length() - 6)
         tail = tail[: len(tail) - len(tail) % step]
     head, newline, last = tail.rpartition("\n")
     if _UNDECIDED.match(last):

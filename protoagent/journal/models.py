@@ -6,6 +6,7 @@ The constraints are the legal states. Changing a row is the business of
 
 from __future__ import annotations
 
+from datetime import datetime
 from typing import Any
 
 from django.db import models
@@ -197,6 +198,19 @@ class Turn(models.Model):
         return self.status in ENDED
 
 
+def frame_of(
+    seq: int, turn_id: str | None, at: datetime, kind: str, data: dict[str, Any]
+) -> dict[str, Any]:
+    """An event as every surface sends it (contract §3)."""
+    return {
+        "seq": seq,
+        "turn": turn_id,
+        "at": at.isoformat().replace("+00:00", "Z"),
+        "type": kind,
+        "data": data,
+    }
+
+
 class TurnEvent(models.Model):
     """One line of a session's journal; `seq` counts from 1 without a gap. Never changed."""
 
@@ -218,14 +232,8 @@ class TurnEvent(models.Model):
 
     @property
     def frame(self) -> dict[str, Any]:
-        """The event as every surface sends it (contract §3)."""
-        return {
-            "seq": self.seq,
-            "turn": self.turn_id,
-            "at": self.at.isoformat().replace("+00:00", "Z"),
-            "type": self.type,
-            "data": self.data,
-        }
+        """The event as every surface sends it."""
+        return frame_of(self.seq, self.turn_id, self.at, self.type, self.data)
 
 
 class InterruptionKind(models.TextChoices):

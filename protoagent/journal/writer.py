@@ -11,16 +11,16 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Callable
+from contextvars import Context
 from dataclasses import dataclass, field
 from typing import Any
 from weakref import WeakKeyDictionary
 
 from channels.db import database_sync_to_async
-from django.db import DatabaseError, transaction
+from django.db import DatabaseError, connection, transaction
 
 from protoagent.core.errors import AgentError, LeaseLost
 from protoagent.journal import live
-from protoagent.journal.models import Turn, TurnStatus
 from protoagent.journal.services.events import Frame, NewEvent, insert_many
 from protoagent.journal.services.turns import Hold
 
@@ -28,6 +28,7 @@ log = logging.getLogger(__name__)
 
 Effect = Callable[[], list[NewEvent] | None]
 MAX_BATCH = 64
+LAZY_S = 0.02
 
 
 @dataclass
@@ -53,20 +54,32 @@ class Writer:
     def __init__(self) -> None:
         self._queue: list[Write] = []
         self._task: asyncio.Task[None] | None = None
+        self._timer: asyncio.TimerHandle | None = None
 
-    def submit(self, write: Write) -> asyncio.Future[list[Frame]]:
+    def submit(self, write: Write, *, lazy: bool = False) -> asyncio.Future[list[Frame]]:
         """Queue `write`; the future gives its frames once they are committed.
 
         Nobody has to await the future: a failure is logged and met again by the next
-        write that somebody does await.
+        write that somebody does await. A lazy write goes along with the next one, or
+        alone after 20 ms; it keeps its place in the order.
         """
         loop = asyncio.get_running_loop()
         write.future = loop.create_future()
         write.future.add_done_callback(_retrieve)
         self._queue.append(write)
-        if self._task is None or self._task.done():
-            self._task = loop.create_task(self._drain(), name="journal-writer")
+        if not lazy:
+            self._start(loop)
+        elif self._timer is None:
+            self._timer = loop.call_later(LAZY_S, self._start, loop)
         return write.future
+
+    def _start(self, loop: asyncio.AbstractEventLoop) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        if self._task is None or self._task.done():
+            # A context of its own: the asking task may be inside a bridged call.
+            self._task = loop.create_task(self._drain(), name="journal-writer", context=Context())
 
     async def write(self, write: Write) -> list[Frame]:
         """Store `write` and return its frames. A cancelled caller does not undo it."""
@@ -74,6 +87,8 @@ class Writer:
 
     async def flushed(self) -> None:
         """Returns when everything submitted so far is stored or has failed."""
+        if self._queue:
+            self._start(asyncio.get_running_loop())
         if self._task is not None and not self._task.done():
             await asyncio.shield(self._task)
 
@@ -140,11 +155,20 @@ def _apply(batch: list[Write]) -> None:
 
 
 def _fences(holds: list[Hold]) -> dict[str, int]:
-    if not holds:
-        return {}
+    """The newest fence of each running turn, locked so that no claim comes in between."""
     ids = sorted({hold.turn_id for hold in holds})
-    rows = Turn.objects.filter(pk__in=ids, status=TurnStatus.RUNNING).order_by("pk")
-    return dict(rows.select_for_update().values_list("pk", "fence"))
+    if not ids:
+        return {}
+    marks = ", ".join(["%s"] * len(ids))
+    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
+    with connection.cursor() as cursor:
+        # Plain SQL: it stands before every commit of every running turn.
+        cursor.execute(
+            f"SELECT id, fence FROM journal_turn WHERE id IN ({marks})"  # noqa: S608 — only marks
+            f" AND status = 'running' ORDER BY id{lock}",
+            ids,
+        )
+        return dict(cursor.fetchall())
 
 
 _writers: WeakKeyDictionary[asyncio.AbstractEventLoop, Writer] = WeakKeyDictionary()
@@ -158,9 +182,9 @@ def writer() -> Writer:
     return _writers[loop]
 
 
-def submit(**fields: Any) -> asyncio.Future[list[Frame]]:
-    """Queue a write on this loop's writer without waiting for it."""
-    return writer().submit(Write(**fields))
+def submit(*, lazy: bool = False, **fields: Any) -> asyncio.Future[list[Frame]]:
+    """Queue a write on this loop's writer without waiting for it; see `Writer.submit`."""
+    return writer().submit(Write(**fields), lazy=lazy)
 
 
 async def store(**fields: Any) -> list[Frame]:

@@ -5,12 +5,13 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 from urllib.parse import urlsplit
 
 from protoagent.core.errors import ModelFailed
 from protoagent.core.text import one_line
+from protoagent.security.redaction import MASK, mask_text
 
 MAX_MESSAGE_CHARS = 300
 
@@ -20,7 +21,14 @@ _OVERFLOW = re.compile(
     r"|reduce the length|input (token|length).{0,40}exceed|string_above_max_length",
     re.IGNORECASE,
 )
-_KEY_SHAPE = re.compile(r"\b(?:sk|pk|rk|key|gsk|xai)[-_][\w*.\-]{6,}", re.IGNORECASE)
+_FINAL_CODES = {
+    "invalid_request_error",
+    "insufficient_quota",
+    "authentication_error",
+    "permission_error",
+    "not_found_error",
+    "billing_error",
+}
 _RETRYABLE = {408, 409, 425, 429, 499}
 
 
@@ -33,7 +41,7 @@ class Faults:
 
     base: str
     model: str
-    key: str = ""
+    key: str = field(default="", repr=False)
     key_hint: str = "model.api_key"
 
     @property
@@ -69,7 +77,7 @@ class Faults:
             return ModelFailed(self._sentence("the conversation is too long", said), overflow=True)
         status = int(code) if code.isdecimal() else 0
         is_final = 400 <= status < 500 and status not in _RETRYABLE
-        is_final = is_final or code in ("invalid_request_error", "insufficient_quota")
+        is_final = is_final or code in _FINAL_CODES
         retryable = not is_final and not has_content
         return ModelFailed(self._sentence("the model failed", said), retryable=retryable)
 
@@ -83,8 +91,8 @@ class Faults:
     def scrub(self, text: str) -> str:
         """`text` on one line, cut, without the key and without anything shaped like one."""
         if self.key:
-            text = text.replace(self.key, "[REDACTED]")
-        return one_line(_KEY_SHAPE.sub("[REDACTED]", text), MAX_MESSAGE_CHARS)
+            text = text.replace(self.key, MASK)
+        return one_line(mask_text(text), MAX_MESSAGE_CHARS)
 
     def _refused(self, status: int, said: str) -> ModelFailed:
         if status == 401 or not said:

@@ -98,7 +98,7 @@ class ServedModel:
         """
         self._check_key()
         body = await self._wire.get_json("/models", timeout_s)
-        rows = body.get("data") or body.get("models") if isinstance(body, dict) else body
+        rows = body.get("data", body.get("models")) if isinstance(body, dict) else body
         if not isinstance(rows, list):
             raise ModelFailed(f"{self.faults.where}/models does not list models")
         return [str(row["id"]) for row in rows if isinstance(row, dict) and row.get("id")]

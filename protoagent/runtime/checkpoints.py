@@ -154,16 +154,23 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         """A function that stores the checkpoint; serialised now, in the caller's order."""
         thread, namespace = _place(config)
         encoding, body = self.serde.dumps_typed(checkpoint)
-        values = {
-            "parent": str(config["configurable"].get("checkpoint_id") or ""),
-            "encoding": encoding,
-            "body": body,
-            "metadata": get_checkpoint_metadata(config, metadata),
-        }
-        key = {"thread": thread, "namespace": namespace, "checkpoint": checkpoint["id"]}
+        row = Checkpoint(
+            thread=thread,
+            namespace=namespace,
+            checkpoint=checkpoint["id"],
+            parent=str(config["configurable"].get("checkpoint_id") or ""),
+            encoding=encoding,
+            body=body,
+            metadata=get_checkpoint_metadata(config, metadata),
+        )
 
         def effect() -> list[NewEvent]:
-            Checkpoint.objects.update_or_create(**key, defaults=values)
+            Checkpoint.objects.bulk_create(
+                [row],
+                update_conflicts=True,
+                unique_fields=["thread", "namespace", "checkpoint"],
+                update_fields=["parent", "encoding", "body", "metadata"],
+            )
             return []
 
         return effect
@@ -275,7 +282,7 @@ class TurnSaver(DjangoSaver):
             # Not awaited: the group commit keeps the order, and the ToolCall row already
             # holds what the task produced.
             effect = self._writes_effect(config, writes, task_id, task_path)
-            submit(effect=effect, hold=here.hold)
+            submit(lazy=True, effect=effect, hold=here.hold)
 
 
 def _prune(thread: str, namespace: str, *, keep: str) -> None:

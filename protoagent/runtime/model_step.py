@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import json
 import logging
 from collections.abc import Coroutine
 from typing import Any
@@ -20,6 +19,7 @@ from protoagent.providers.base import CallRequest, ChatModel, ModelReply, ModelR
 from protoagent.runtime import guards, history
 from protoagent.runtime.leg import Leg, Message
 from protoagent.runtime.stream import AnswerStream
+from protoagent.security.redaction import mask_text
 
 log = logging.getLogger(__name__)
 
@@ -186,8 +186,8 @@ def _call(call: CallRequest) -> dict[str, Any]:
 
 
 def _canonical(arguments: str) -> str:
-    """The arguments as the model wrote them; an empty object when it wrote nothing."""
-    return arguments if arguments.strip() else json.dumps({})
+    """The arguments as the model wrote them, secrets masked; an empty object for nothing."""
+    return mask_text(arguments) if arguments.strip() else "{}"
 
 
 def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream) -> None:
@@ -207,7 +207,7 @@ def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream)
     events = [*stream.finish(), NewEvent("usage", data, leg.hold.turn_id)]
     if reply.calls:
         leg.persist = True
-    submit(session_id=leg.hold.session_id, events=events, hold=leg.hold)
+    submit(lazy=True, session_id=leg.hold.session_id, events=events, hold=leg.hold)
 
 
 def _note(leg: Leg, text: str, kind: str) -> None:

@@ -17,7 +17,7 @@ from protoagent.journal.models import TurnStatus
 from protoagent.journal.services import turns
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.services.turns import Claim
-from protoagent.journal.writer import store, writer
+from protoagent.journal.writer import store
 from protoagent.providers import catalog
 from protoagent.runtime import checkpoints, graph, history, leg, prompt
 from protoagent.runtime.hitl import OutOfAutoAnswers
@@ -195,7 +195,6 @@ async def _park(here: Leg, began: float) -> bool:
 
 async def _finish(here: Leg, ending: Ending, began: float) -> str | None:
     """Write the end of the turn: its rows, its events, its messages for later turns."""
-    await writer().flushed()
     hold, answer = here.hold, here.answer
     next_turn: list[str | None] = [None]
     extra: list[NewEvent] = []

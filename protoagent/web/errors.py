@@ -13,7 +13,14 @@ from django.core.exceptions import (
     SuspiciousOperation,
 )
 from django.core.signals import got_request_exception
-from django.http import Http404, HttpRequest, HttpResponse, JsonResponse, UnreadablePostError
+from django.http import (
+    Http404,
+    HttpRequest,
+    HttpResponse,
+    HttpResponseRedirect,
+    JsonResponse,
+    UnreadablePostError,
+)
 from django.http.multipartparser import MultiPartParserError
 from django.template.loader import get_template, select_template
 from django.utils.log import log_response
@@ -75,9 +82,7 @@ def signed_out(request: HttpRequest, detail: str = HOW_TO_AUTHENTICATE) -> HttpR
         response["HX-Redirect"] = addresses.login_path(htmx.page_path(request))
         return response
     if request.method in ("GET", "HEAD") and not is_program(request):
-        response = HttpResponse(status=302)
-        response["Location"] = addresses.login_path(request.get_full_path())
-        return response
+        return HttpResponseRedirect(addresses.login_path(request.get_full_path()))
     response = JsonResponse({"detail": detail}, status=401)
     response["WWW-Authenticate"] = 'Bearer realm="protoagent"'
     return response

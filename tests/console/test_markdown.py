@@ -233,8 +233,9 @@ def test_table_cells_are_aligned_without_style_attributes():
 @pytest.mark.parametrize(
     "hostile", ["[", "![", "*a ", "`", "> ", "- ", "[a](", "|a", "<", "_a", "\\", "(", "&"]
 )
-def test_hostile_repetition_is_rendered_in_bounded_time(hostile):
-    text = hostile * (200_000 // len(hostile))
+@pytest.mark.parametrize("size", [30_000, 200_000])
+def test_hostile_repetition_is_rendered_in_bounded_time(hostile, size):
+    text = hostile * (size // len(hostile))
     began = time.perf_counter()
 
     shown = markdown.render(text)
@@ -245,8 +246,8 @@ def test_hostile_repetition_is_rendered_in_bounded_time(hostile):
 
 def test_a_long_growing_list_is_not_rendered_anew_for_every_token():
     stream, rendered = StreamMarkdown(), 0
-    for number in range(4000):
+    for number in range(1000):
         rendered += sum(1 for kind, _ in stream.feed(f"- item {number} of many\n") if kind == TAIL)
 
-    assert rendered < 1200
+    assert rendered < 600
     assert stream.html != ""

@@ -151,9 +151,9 @@ def port_of(server: asyncio.Server) -> int:
 def in_thread(handler: Handler) -> Iterator[str]:
     """The URL of a server that runs in a thread of its own until the block ends."""
     loop = asyncio.new_event_loop()
-    server = loop.run_until_complete(listen(handler))
     thread = threading.Thread(target=loop.run_forever, name="fake-server", daemon=True)
     thread.start()
+    server = asyncio.run_coroutine_threadsafe(listen(handler), loop).result(10)
     try:
         yield f"http://127.0.0.1:{port_of(server)}"
     finally:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import asyncio
+from collections.abc import Callable
+
 
 class Collector:
     """Keeps every delta, and counts signs of life."""
@@ -19,3 +22,12 @@ class Collector:
 
     def alive(self) -> None:
         self.lives += 1
+
+
+async def until(is_true: Callable[[], object]) -> None:
+    """Wait until `is_true`, for at most five seconds."""
+    for _ in range(1000):
+        if is_true():
+            return
+        await asyncio.sleep(0.005)
+    raise AssertionError("it never became true")

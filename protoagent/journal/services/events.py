@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections import defaultdict
 from dataclasses import dataclass, field
 from datetime import datetime
@@ -12,7 +13,7 @@ from django.db import connection, transaction
 from protoagent.core import clock
 from protoagent.core.errors import BadValue, NotFound
 from protoagent.journal import live
-from protoagent.journal.models import TurnEvent
+from protoagent.journal.models import frame_of
 
 Frame = dict[str, Any]
 
@@ -40,16 +41,17 @@ def insert_many(groups: list[tuple[int | None, list[NewEvent]]]) -> list[list[Fr
         counts[session_id] += len(new_events)
     # In the order of ids, so that two groups never wait for each other's sessions.
     number = {pk: _reserve(pk, counts[pk], now) - counts[pk] for pk in sorted(counts)}
-    rows: list[TurnEvent] = []
+    rows: list[tuple[Any, ...]] = []
     frames: list[list[Frame]] = []
     for session_id, new_events in groups:
-        group = []
+        group: list[Frame] = []
         for event in new_events:
             number[session_id] += 1  # type: ignore[index]
-            group.append(_row(session_id, number[session_id], event, now))  # type: ignore[index]
-        rows += group
-        frames.append([row.frame for row in group])
-    TurnEvent.objects.bulk_create(rows)
+            seq = number[session_id]  # type: ignore[index]
+            rows.append((session_id, event.turn_id, seq, event.type, event.data))
+            group.append(frame_of(seq, event.turn_id, now, event.type, event.data))
+        frames.append(group)
+    _insert_rows(rows, now)
     return frames
 
 
@@ -66,15 +68,19 @@ def append(session_id: int, new_events: list[NewEvent]) -> list[Frame]:
     return frames
 
 
-def _row(session_id: int | None, seq: int, event: NewEvent, now: datetime) -> TurnEvent:
-    return TurnEvent(
-        session_id=session_id,
-        turn_id=event.turn_id,
-        seq=seq,
-        type=event.type,
-        data=event.data,
-        at=now,
-    )
+def _insert_rows(rows: list[tuple[Any, ...]], now: datetime) -> None:
+    """Plain SQL: it runs for every delta of every answer, and the ORM takes four times as long."""
+    at = connection.ops.adapt_datetimefield_value(now)
+    values = [
+        (session_id, turn_id, seq, kind, json.dumps(data, ensure_ascii=False), at)
+        for session_id, turn_id, seq, kind, data in rows
+    ]
+    with connection.cursor() as cursor:
+        cursor.executemany(
+            "INSERT INTO journal_turnevent (session_id, turn_id, seq, type, data, at)"
+            " VALUES (%s, %s, %s, %s, %s, %s)",
+            values,
+        )
 
 
 def _reserve(session_id: int, count: int, now: datetime) -> int:

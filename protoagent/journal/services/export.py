@@ -15,7 +15,7 @@ from protoagent.core.ids import slug
 from protoagent.core.text import one_line
 from protoagent.journal.models import ChatSession
 from protoagent.journal.services.transcript import Entry, entries, tool_outputs
-from protoagent.security.redaction import mask_text
+from protoagent.security.redaction import MASK, mask_text, mask_value
 
 FORMATS = {"md": "text/markdown; charset=utf-8", "json": "application/json"}
 SCHEMA = "protoagent.session/1"
@@ -42,48 +42,37 @@ def export(session: ChatSession, *, fmt: str = "md", tool_bodies: bool = False) 
         )
     if session.incognito:
         raise Conflict("an incognito session is not exported: nothing of it leaves the console")
-    masker = _Masker()
-    rows = [
-        _Row(entry, masker, tool_bodies=tool_bodies)
-        for entry in _with_outputs(session, tool_bodies)
-    ]
+    rows = [_Row(entry, tool_bodies=tool_bodies) for entry in _with_outputs(session, tool_bodies)]
     write = _markdown if fmt == "md" else _json
     name = f"{slug(session.title, 'session')[:60]}-{slug(session.key)[:40]}.{fmt}"
-    return Document(name, FORMATS[fmt], write(session, rows, masker))
-
-
-class _Masker:
-    """Masks text and counts how often it had to."""
-
-    def __init__(self) -> None:
-        self.count = 0
-
-    def text(self, value: Any) -> str:
-        text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
-        masked = mask_text(text)
-        self.count += masked != text
-        return masked
-
-    def deep(self, value: Any) -> Any:
-        if isinstance(value, str):
-            return self.text(value)
-        if isinstance(value, dict):
-            return {self.text(key): self.deep(part) for key, part in value.items()}
-        if isinstance(value, list):
-            return [self.deep(part) for part in value]
-        return value
+    return Document(name, FORMATS[fmt], write(session, rows))
 
 
 class _Row:
-    """An entry with everything masked."""
+    """An entry with everything masked: a secret may have become known after it was stored."""
 
-    def __init__(self, entry: Entry, masker: _Masker, *, tool_bodies: bool) -> None:
+    def __init__(self, entry: Entry, *, tool_bodies: bool) -> None:
         self.kind, self.at, self.turn_id, self.seq = entry.kind, entry.at, entry.turn_id, entry.seq
-        self.text = masker.text(entry.text) if entry.text else ""
+        self.text = mask_text(entry.text)
         data = {key: value for key, value in entry.data.items() if key != "text"}
         if entry.kind == "call" and not tool_bodies:
             data = {key: value for key, value in data.items() if key not in ("args", "output")}
-        self.data: dict[str, Any] = masker.deep(data)
+        self.data: dict[str, Any] = mask_value(_without_passwords(data))
+
+
+def _without_passwords(data: dict[str, Any]) -> dict[str, Any]:
+    """The data of a question; what was typed into password fields is hidden."""
+    value, steps = data.get("value"), data.get("steps")
+    if not isinstance(value, dict) or not isinstance(steps, list):
+        return data
+    hidden = {
+        name
+        for step in steps
+        for name, schema in step.get("schema", {}).get("properties", {}).items()
+        if schema.get("format") == "password"
+    }
+    shown = {name: MASK if name in hidden and part else part for name, part in value.items()}
+    return {**data, "value": shown}
 
 
 def _with_outputs(session: ChatSession, wanted: bool) -> list[Entry]:
@@ -100,12 +89,12 @@ def _with_outputs(session: ChatSession, wanted: bool) -> list[Entry]:
     return rows
 
 
-def _json(session: ChatSession, rows: list[_Row], masker: _Masker) -> str:
-    document = {
+def _json(session: ChatSession, rows: list[_Row]) -> str:
+    document: dict[str, Any] = {
         "schema": SCHEMA,
         "session": {
             "key": session.key,
-            "title": masker.text(session.title),
+            "title": mask_text(session.title),
             "agent": session.agent.key,
             "model": session.model,
             "created_at": _utc(session.created_at),
@@ -113,8 +102,8 @@ def _json(session: ChatSession, rows: list[_Row], masker: _Masker) -> str:
         },
         "exported_at": _utc(clock.now()),
         "entries": [_json_row(row) for row in rows],
-        "masked": masker.count,
     }
+    document["masked"] = json.dumps(document, ensure_ascii=False).count(MASK)
     return json.dumps(document, ensure_ascii=False, indent=2) + "\n"
 
 
@@ -124,9 +113,9 @@ def _json_row(row: _Row) -> dict[str, Any]:
     return {**head, **said, **row.data}
 
 
-def _markdown(session: ChatSession, rows: list[_Row], masker: _Masker) -> str:
+def _markdown(session: ChatSession, rows: list[_Row]) -> str:
     agent = session.agent.name or session.agent.key
-    title = one_line(masker.text(session.title), 200) or "Session"
+    title = one_line(mask_text(session.title), 200) or "Session"
     blocks = [
         f"# {title}",
         f"Session `{session.key}` with {agent}, started {_minute(session.created_at)},"
@@ -141,8 +130,8 @@ def _markdown(session: ChatSession, rows: list[_Row], masker: _Masker) -> str:
             speaker = heading
         if block := _MARKDOWN[row.kind](row):
             blocks.append(block)
-    if masker.count:
-        places = "1 place" if masker.count == 1 else f"{masker.count} places"
+    if count := sum(block.count(MASK) for block in blocks):
+        places = "1 place" if count == 1 else f"{count} places"
         blocks.append(f"---\n\nMasked in {places}: text that looks like a secret.")
     return "\n\n".join(blocks) + "\n"
 

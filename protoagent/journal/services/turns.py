@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
 
-from django.db import IntegrityError, transaction
+from django.db import IntegrityError, connection, transaction
 from django.db.models import Exists, F, Max, OuterRef, Q
 
 from protoagent.core import clock, events
@@ -108,13 +108,13 @@ def accept(
     read after the answer. The same `client_id` again changes nothing.
     """
     _lock(session.pk)
-    if message.client_id and (known := _find_duplicate(session.pk, message.client_id)):
+    number = _next_number(session.pk)
+    if message.client_id and number > 1 and (known := _find_duplicate(session.pk, message)):
         return known
-    active = Turn.objects.filter(session=session).active().first()
+    active = Turn.objects.filter(session=session).active().first() if number > 1 else None
     if active and active.status == TurnStatus.WAITING and not message.origin.is_autonomous:
         return _hold_message(session, active, message)
-    number = _next_number(session.pk)
-    runs_now = bool(holder) and active is None and not _has_queued(session.pk)
+    runs_now = bool(holder) and active is None and (number == 1 or not _has_queued(session.pk))
     if not runs_now and number > MAX_QUEUED_TURNS:
         _refuse_when_full(session.pk)
     now = clock.now()
@@ -203,6 +203,8 @@ def promote_next(session_id: int) -> str | None:
     Steers that came too late go first, all as one turn; then queued messages one by one.
     Messages on hold stay. None when there is nothing, or a turn is active.
     """
+    if not _has_something_next(session_id):
+        return None
     _lock(session_id)
     if Turn.objects.filter(session_id=session_id).active().exists():
         return None
@@ -404,7 +406,8 @@ def _lock(session_id: int) -> None:
     list(ChatSession.objects.select_for_update().filter(pk=session_id).values_list("pk"))
 
 
-def _find_duplicate(session_id: int, client_id: str) -> Accepted | None:
+def _find_duplicate(session_id: int, message: Message) -> Accepted | None:
+    client_id = message.client_id
     turn = Turn.objects.filter(session_id=session_id, client_id=client_id).first()
     if turn is not None:
         return Accepted("turn", turn.pk, client_id, duplicate=True)
@@ -429,6 +432,18 @@ def _next_number(session_id: int) -> int:
 
 def _has_queued(session_id: int) -> bool:
     return Turn.objects.filter(session_id=session_id, status=TurnStatus.QUEUED).exists()
+
+
+def _has_something_next(session_id: int) -> bool:
+    """One cheap look, as nearly every turn ends with nothing behind it."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT 1 FROM journal_turn WHERE session_id = %s AND status = 'queued')"
+            " OR EXISTS (SELECT 1 FROM journal_queuedmessage WHERE session_id = %s"
+            " AND state = 'pending' AND NOT on_hold)",
+            [session_id, session_id],
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def _refuse_when_full(session_id: int) -> None:

@@ -1,0 +1,295 @@
+"""Secrets are masked wherever text is stored, shown or sent to a model.
+
+A mask keeps the public beginning (`sk-`, `password: `, `-----BEGIN … KEY-----`) and hides
+the rest. Nothing here raises, and text without anything suspicious costs microseconds.
+"""
+
+from __future__ import annotations
+
+import functools
+import json
+import re
+from collections.abc import Iterable
+from typing import Any
+from urllib.parse import quote
+
+from protoagent.security.secret_shapes import (
+    MAX_LOOK_BEHIND,
+    MAX_PREFIX,
+    SHAPES,
+    is_secret_name,
+)
+
+MASK = "[REDACTED]"
+MIN_KNOWN_CHARS = 6
+MAX_DEPTH = 60
+
+# Enough of what has left for an anchor that a delta cuts in two, and what stands before it.
+_KEEP = 48
+_CONTEXT = MAX_PREFIX + MAX_LOOK_BEHIND
+_HEAD = 4
+_KNOWN = -1
+
+Hit = tuple[int, int]
+
+
+def _triggers() -> tuple[tuple[str, tuple[tuple[str, tuple[int, ...]], ...]], ...]:
+    """For each cheap test of a text the anchors it stands for, and the shapes of each."""
+    anchors: dict[str, list[int]] = {}
+    for place, shape in enumerate(SHAPES):
+        for anchor in shape.anchors:
+            anchors.setdefault(anchor, []).append(place)
+    found: dict[str, list[tuple[str, tuple[int, ...]]]] = {}
+    for anchor, places in anchors.items():
+        trigger = next((mark for mark in "_-" if mark in anchor), anchor)
+        found.setdefault(trigger, []).append((anchor, tuple(places)))
+    return tuple((trigger, tuple(entries)) for trigger, entries in found.items())
+
+
+_TRIGGERS = _triggers()
+
+
+@functools.cache
+def _decided(place: int) -> re.Pattern[str]:
+    shape = SHAPES[place]
+    return re.compile(f"(?>{shape.prefix})(?P<body>{shape.body})", re.ASCII)
+
+
+@functools.cache
+def _undecided(place: int) -> re.Pattern[str]:
+    shape = SHAPES[place]
+    return re.compile(f"(?>{shape.prefix})(?P<body>{shape.open})\\Z", re.ASCII)
+
+
+@functools.cache
+def _more(place: int) -> re.Pattern[str] | None:
+    shape = SHAPES[place]
+    return re.compile(shape.more, re.ASCII) if shape.more else None
+
+
+def _find(text: str, part: str, place: int, found: list[Hit]) -> None:
+    at = text.find(part)
+    while at >= 0:
+        found.append((at, place))
+        at = text.find(part, at + 1)
+
+
+class _Known:
+    """Secret values that were registered, prepared for searching. Immutable."""
+
+    def __init__(self, values: Iterable[str] = ()) -> None:
+        written: set[str] = set()
+        for value in values:
+            if len(value.strip()) >= MIN_KNOWN_CHARS:
+                written |= {value.strip(), json.dumps(value)[1:-1], quote(value, safe="")}
+        # The longest first: of two values that begin alike the longer one must win.
+        self.values = tuple(sorted(written, key=lambda value: (-len(value), value)))
+        self.heads = tuple({value[:_HEAD] for value in self.values})
+        self.starts = frozenset(v[:size] for v in self.values for size in range(1, _HEAD))
+
+    def hits(self, text: str) -> list[Hit]:
+        """Where in `text` a secret of which shape may begin, in order; mostly nowhere."""
+        lower = text.lower()
+        if len(lower) != len(text):  # a few letters become two; places must stay the same
+            lower = "".join(char.lower() if char.isascii() else char for char in text)
+        found: list[Hit] = []
+        for trigger, anchors in _TRIGGERS:
+            if trigger in lower:
+                for anchor, places in anchors:
+                    if anchor in lower:
+                        for place in places:
+                            _find(lower, anchor, place, found)
+        for head in self.heads:
+            if head in text:
+                _find(text, head, _KNOWN, found)
+        found.sort()
+        return found
+
+    def secret_at(self, text: str, hit: Hit) -> tuple[int, int] | None:
+        """Begin and end of the body of a decided secret."""
+        at, place = hit
+        if place != _KNOWN:
+            match = _decided(place).match(text, at)
+            return match.span("body") if match else None
+        value = next((value for value in self.values if text.startswith(value, at)), None)
+        return (at, at + len(value)) if value else None
+
+    def tail(self, text: str, begin: int) -> int:
+        """Where the beginning of a value stands that may go on after the end of `text`."""
+        first = len(text)
+        for value in self.values:
+            at = text.find(value[0], max(begin, len(text) - len(value) + 1), first)
+            while at >= 0:
+                if value.startswith(text[at:]):
+                    first = at
+                    break
+                at = text.find(value[0], at + 1, first)
+        return first
+
+    def may_begin(self, text: str) -> bool:
+        """Whether the last one to three characters are the beginning of a value."""
+        starts = self.starts
+        return text[-1:] in starts or text[-2:] in starts or text[-3:] in starts
+
+
+_known = _Known()
+
+
+def set_known_secrets(values: Iterable[str]) -> None:
+    """From now on these values are masked too, also JSON-escaped and percent-encoded.
+
+    Replaces the previous ones. Values under six characters are ignored: they would be
+    found everywhere.
+    """
+    global _known
+    _known = _Known(values)
+
+
+def mask_text(text: str) -> str:
+    """`text` with every secret in it masked."""
+    known = _known
+    hits = known.hits(text)
+    if not hits:
+        return text
+    pieces: list[str] = []
+    shown = 0
+    for hit in hits:
+        if hit[0] >= shown and (body := known.secret_at(text, hit)):
+            pieces += (text[shown : body[0]], MASK)
+            shown = body[1]
+    return "".join(pieces) + text[shown:]
+
+
+def mask_value(value: Any) -> Any:
+    """A copy of a JSON value with every secret masked, in keys, in texts and under telling keys.
+
+    What is nested deeper than sixty levels is masked as a whole.
+    """
+    return _mask_value(value, MAX_DEPTH)
+
+
+class StreamMask:
+    """Masks a text that arrives in pieces.
+
+    Whatever the pieces are, what comes out is `mask_text` of the whole. Ordinary text
+    leaves at once; only a tail that may still turn out to be a secret is held back, a
+    thousand characters at most.
+    """
+
+    def __init__(self) -> None:
+        self._known = _known
+        self._reset()
+
+    def feed(self, delta: str) -> str:
+        """What may be shown now that `delta` has arrived."""
+        if self._swallowing is not None:
+            delta = self._swallow(delta, self._swallowing)
+        return self._release(delta, is_last=False) if delta else ""
+
+    def flush(self) -> str:
+        """What was held back, now that nothing follows. A new text may begin afterwards."""
+        rest = self._release("", is_last=True)
+        self._reset()
+        return rest
+
+    def _reset(self) -> None:
+        # What has left and can still matter; matches begin at `_from` or later in it.
+        self._left = ""
+        self._from = 0
+        self._held = ""
+        self._swallowing: re.Pattern[str] | None = None
+
+    def _swallow(self, delta: str, body: re.Pattern[str]) -> str:
+        match = body.match(delta)
+        end = match.end() if match else 0
+        if end:
+            self._left = (self._left + delta[:end])[-MAX_LOOK_BEHIND:]
+            self._from = len(self._left)
+        if end < len(delta):
+            self._swallowing = None
+        return delta[end:]
+
+    def _release(self, delta: str, *, is_last: bool) -> str:
+        text = self._left + self._held + delta
+        hits = self._known.hits(text)
+        if hits:
+            return self._search(text, hits, is_last)
+        shown, end = len(self._left), len(text)
+        if not is_last and self._known.may_begin(text):
+            end = self._known.tail(text, shown)
+        self._remember(text, end, self._from, _KEEP)
+        return text[shown:end]
+
+    def _search(self, text: str, hits: list[Hit], is_last: bool) -> str:
+        known, pieces, shown, begin = self._known, [], len(self._left), self._from
+        tail = len(text) if is_last else known.tail(text, begin)
+        stop = len(text)
+        for position, hit in enumerate(hits):
+            if hit[0] < begin:
+                continue
+            if not is_last and (tail <= hit[0] or self._is_open(text, hit)):
+                stop = self._first_body(text, hits[position:], tail)
+                break
+            body = known.secret_at(text, hit)
+            if body is None:
+                continue
+            pieces += (text[shown : body[0]], MASK)
+            begin = shown = body[1]
+            if shown == len(text) and hit[1] != _KNOWN:
+                self._swallowing = _more(hit[1])
+            tail = len(text) if is_last else known.tail(text, begin)
+        else:
+            stop = tail
+        stop = max(stop, shown)
+        pieces.append(text[shown:stop])
+        is_near = hits[-1][0] > stop - _CONTEXT
+        self._remember(text, stop, begin, _CONTEXT if is_near else _KEEP)
+        return "".join(pieces)
+
+    def _is_open(self, text: str, hit: Hit) -> bool:
+        """Whether something begins at `hit` of which it is too early to tell."""
+        at, place = hit
+        return place != _KNOWN and _undecided(place).match(text, at) is not None
+
+    def _first_body(self, text: str, hits: list[Hit], tail: int) -> int:
+        """The first character that may be secret, when the first of `hits` is undecided.
+
+        Whether the later ones count depends on it, so none of their bodies may be shown.
+        """
+        first = tail
+        for hit in hits:
+            body = self._known.secret_at(text, hit)
+            if body is not None:
+                first = min(first, body[0])
+            if hit[1] != _KNOWN and (match := _undecided(hit[1]).match(text, hit[0])):
+                first = min(first, match.start("body"))
+        return first
+
+    def _remember(self, text: str, stop: int, begin: int, keep: int) -> None:
+        cut = max(0, stop - keep - MAX_LOOK_BEHIND)
+        self._left, self._held = text[cut:stop], text[stop:]
+        self._from = max(begin - cut, MAX_LOOK_BEHIND if cut else 0)
+
+
+def _mask_value(value: Any, depth: int) -> Any:
+    if isinstance(value, str):
+        return mask_text(value)
+    if not isinstance(value, dict | list | tuple):
+        return value
+    if depth <= 0:
+        return MASK
+    if isinstance(value, dict):
+        return {
+            mask_text(key) if isinstance(key, str) else key: _mask_entry(key, entry, depth - 1)
+            for key, entry in value.items()
+        }
+    return [_mask_value(entry, depth - 1) for entry in value]
+
+
+def _mask_entry(key: Any, value: Any, depth: int) -> Any:
+    if isinstance(key, str) and is_secret_name(key):
+        if isinstance(value, str):
+            return MASK if value.strip() else value
+        if isinstance(value, list | tuple):
+            return [_mask_entry(key, entry, depth - 1) for entry in value] if depth > 0 else MASK
+    return _mask_value(value, depth)

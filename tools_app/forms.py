@@ -1,0 +1,5 @@
+"""Temporary stand-in; the tools helper replaces this file."""
+
+
+def check_answers(steps, values):
+    return values, {}
