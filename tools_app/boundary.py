@@ -14,14 +14,13 @@ import logging
 from dataclasses import dataclass
 from typing import Any
 
-from protoagent.security.redaction import mask_text, mask_value
-
 from protoagent.core import clock
 from protoagent.core.errors import AgentError, BadValue
 from protoagent.core.text import one_line, truncate
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.services.turns import Hold
-from protoagent.journal.writer import store
+from protoagent.journal.writer import store, submit
+from protoagent.security.redaction import mask_text, mask_value
 from tools_app import inflight
 from tools_app.groups.rendering import split_component
 from tools_app.models import CallStatus, ToolCall
@@ -57,18 +56,24 @@ class Outcome:
     status: str
 
 
-@dataclass
-class _Start:
-    """What the row said when the call began."""
-
-    pk: int = 0
-    done: Outcome | None = None
-
-
 class DeclinedOutput(str):
     """A tool's answer that means: the operator said no. Not an error."""
 
     __slots__ = ()
+
+
+def announce(calls: list[tuple[CallSpec, ToolSpec | None]], hold: Hold, holder: str) -> None:
+    """The calls of a new model message have rows and `tool.started` events, with the next commit.
+
+    Called once per message, before its calls run; `run_call` then gets `announced=True`.
+    """
+
+    def effect() -> list[NewEvent]:
+        rows = [_row(call, spec, hold, holder) for call, spec in calls]
+        ToolCall.objects.bulk_create(rows)
+        return [_started(row) for row in rows]
+
+    submit(lazy=True, session_id=hold.session_id, effect=effect, hold=hold)
 
 
 async def run_call(
@@ -78,23 +83,25 @@ async def run_call(
     hold: Hold,
     *,
     holder: str,
+    announced: bool = False,
     passthrough: tuple[type[BaseException], ...] = (),
 ) -> Outcome:
     """Run one call to its end, at most once, and record it.
 
     `passthrough` are exceptions that are no failure (a pause): they are re-raised and the
     row stays open. Cancelling the caller re-raises too, after the tool body has ended.
+    The end is stored together with whatever the turn stores next, within 20 ms.
     """
-    arguments, problem = _parse(call, spec)
-    start = await _begin(call, spec, arguments, hold, holder)
-    if start.done is not None:
-        return start.done
+    if not announced and (done := await _take_up(call, spec, hold, holder)):
+        return done
     began = clock.monotonic()
+    arguments, problem = _parse(call, spec)
     if problem or spec is None:
         outcome = Outcome(problem, CallStatus.ERROR)
     else:
-        outcome = await _execute(spec, arguments, context, start.pk, passthrough)
-    return await _end(call, outcome, start.pk, hold, began)
+        key = (hold.turn_id, call.call_id)
+        outcome = await _execute(spec, arguments, context, key, passthrough)
+    return _end(call, outcome, hold, began)
 
 
 def _parse(call: CallSpec, spec: ToolSpec | None) -> tuple[dict[str, Any], str]:
@@ -114,21 +121,20 @@ def _parse(call: CallSpec, spec: ToolSpec | None) -> tuple[dict[str, Any], str]:
     return arguments, ""
 
 
-async def _begin(
-    call: CallSpec, spec: ToolSpec | None, arguments: dict[str, Any], hold: Hold, holder: str
-) -> _Start:
-    start = _Start()
-    shown = mask_value(arguments)
+async def _take_up(
+    call: CallSpec, spec: ToolSpec | None, hold: Hold, holder: str
+) -> Outcome | None:
+    """Begin or go on with a call in a later leg; its outcome when it has one already."""
+    done: list[Outcome] = []
 
     def effect() -> list[NewEvent]:
         row = ToolCall.objects.filter(turn_id=hold.turn_id, call_id=call.call_id).first()
         if row is None:
-            row = _create(call, spec, shown, hold, holder)
-            start.pk = row.pk
+            row = _row(call, spec, hold, holder)
+            row.save(force_insert=True)
             return [_started(row)]
-        start.pk = row.pk
         if row.status not in (CallStatus.RUNNING, CallStatus.WAITING):
-            start.done = Outcome(row.output, row.status)
+            done[:] = [Outcome(row.output, row.status)]
             return []
         if row.status == CallStatus.WAITING:
             _update(row, status=CallStatus.RUNNING, holder=holder)
@@ -136,23 +142,22 @@ async def _begin(
         if spec is not None and spec.repeatable:
             _update(row, attempt=row.attempt + 1, holder=holder, started_at=clock.now())
             return [_started(row)]
-        start.done = Outcome(OUTCOME_UNKNOWN, CallStatus.ERROR)
-        return _finish_row(row, start.done, duration_ms=0)
+        done[:] = [Outcome(OUTCOME_UNKNOWN, CallStatus.ERROR)]
+        return _finish_row(row, done[0])
 
     await store(session_id=hold.session_id, effect=effect, hold=hold)
-    return start
+    return done[0] if done else None
 
 
-def _create(
-    call: CallSpec, spec: ToolSpec | None, shown: dict[str, Any], hold: Hold, holder: str
-) -> ToolCall:
-    return ToolCall.objects.create(
+def _row(call: CallSpec, spec: ToolSpec | None, hold: Hold, holder: str) -> ToolCall:
+    arguments, _ = _parse(call, spec)
+    return ToolCall(
         turn_id=hold.turn_id,
         call_id=call.call_id,
         parent_call_id=call.parent_call_id,
         name=truncate(call.name, 128),
         source=spec.source if spec else "unknown",
-        arguments=shown,
+        arguments=mask_value(arguments),
         holder=holder,
     )
 
@@ -167,7 +172,7 @@ async def _execute(
     spec: ToolSpec,
     arguments: dict[str, Any],
     context: ToolContext,
-    call_pk: int,
+    key: inflight.Key,
     passthrough: tuple[type[BaseException], ...],
 ) -> Outcome:
     try:
@@ -177,7 +182,7 @@ async def _execute(
     if spec.context_parameter:
         values[spec.context_parameter] = context
     task = asyncio.get_running_loop().create_task(_body(spec, values), name=f"tool-{spec.name}")
-    entry = inflight.enter(call_pk, task)
+    entry = inflight.enter(key, task)
     try:
         async with asyncio.timeout(spec.timeout_s):
             output = await task
@@ -201,7 +206,7 @@ async def _execute(
             f"Error: {type(error).__name__} inside {spec.name}; it was logged.", CallStatus.ERROR
         )
     finally:
-        inflight.leave(call_pk)
+        inflight.leave(key)
     return _judge(output)
 
 
@@ -217,33 +222,40 @@ def _judge(output: Any) -> Outcome:
     return Outcome(text, status)
 
 
-async def _end(call: CallSpec, outcome: Outcome, pk: int, hold: Hold, began: float) -> Outcome:
+def _end(call: CallSpec, outcome: Outcome, hold: Hold, began: float) -> Outcome:
     duration_ms = round((clock.monotonic() - began) * 1000)
-    clean = Outcome(truncate(mask_text(outcome.output), MAX_OUTPUT_CHARS), outcome.status)
-    sentence, component = split_component(clean.output)
-    result = Outcome(sentence, clean.status)
+    clean = truncate(mask_text(outcome.output), MAX_OUTPUT_CHARS)
+    sentence, component = split_component(clean)
+    result = Outcome(sentence, outcome.status)
 
     def effect() -> list[NewEvent]:
-        row = ToolCall.objects.get(pk=pk)
-        events = _finish_row(row, result, duration_ms=duration_ms)
-        if component is not None:
-            data = {"call_id": call.call_id, **component}
-            events.insert(0, NewEvent("component", data, hold.turn_id))
-        return events
+        ToolCall.objects.filter(turn_id=hold.turn_id, call_id=call.call_id).update(
+            status=result.status,
+            output=result.output,
+            duration_ms=duration_ms,
+            finished_at=clock.now(),
+        )
+        finished = _finished(call.call_id, call.name, result, duration_ms, hold.turn_id)
+        if component is None:
+            return [finished]
+        data = {"call_id": call.call_id, **component}
+        return [NewEvent("component", data, hold.turn_id), finished]
 
-    await store(session_id=hold.session_id, effect=effect, hold=hold)
+    submit(lazy=True, session_id=hold.session_id, effect=effect, hold=hold)
     return result
 
 
-def _finish_row(row: ToolCall, outcome: Outcome, *, duration_ms: int) -> list[NewEvent]:
+def _finish_row(row: ToolCall, outcome: Outcome) -> list[NewEvent]:
+    now = clock.now()
+    duration_ms = max(0, round((now - row.started_at).total_seconds() * 1000))
     _update(
         row,
         status=outcome.status,
         output=outcome.output,
         duration_ms=duration_ms,
-        finished_at=clock.now(),
+        finished_at=now,
     )
-    return [_finished(row)]
+    return [_finished(row.call_id, row.name, outcome, duration_ms, row.turn_id)]
 
 
 def _started(row: ToolCall) -> NewEvent:
@@ -260,16 +272,18 @@ def _started(row: ToolCall) -> NewEvent:
     return NewEvent("tool.started", data, row.turn_id)
 
 
-def _finished(row: ToolCall) -> NewEvent:
+def _finished(
+    call_id: str, name: str, outcome: Outcome, duration_ms: int, turn_id: str
+) -> NewEvent:
     data = {
-        "call_id": row.call_id,
-        "name": row.name,
-        "status": str(row.status),
-        "output": truncate(row.output, PREVIEW_CHARS),
-        "output_chars": len(row.output),
-        "duration_ms": row.duration_ms,
+        "call_id": call_id,
+        "name": name,
+        "status": str(outcome.status),
+        "output": truncate(outcome.output, PREVIEW_CHARS),
+        "output_chars": len(outcome.output),
+        "duration_ms": duration_ms,
     }
-    return NewEvent("tool.finished", data, row.turn_id)
+    return NewEvent("tool.finished", data, turn_id)
 
 
 def close_open_calls(turn_id: str, output: str, status: str) -> list[NewEvent]:
@@ -279,8 +293,7 @@ def close_open_calls(turn_id: str, output: str, status: str) -> list[NewEvent]:
     """
     events: list[NewEvent] = []
     for row in ToolCall.objects.filter(turn_id=turn_id, finished_at=None).order_by("pk"):
-        elapsed = (clock.now() - row.started_at).total_seconds()
-        events += _finish_row(row, Outcome(output, status), duration_ms=round(elapsed * 1000))
+        events += _finish_row(row, Outcome(output, status))
     return events
 
 

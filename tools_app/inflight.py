@@ -20,24 +20,26 @@ class Running:
     cancelled: bool = False
 
 
-_running: dict[int, Running] = {}  # by ToolCall pk
+Key = tuple[str, str]  # turn id, call id
+
+_running: dict[Key, Running] = {}
 
 
-def enter(call_pk: int, task: asyncio.Task[str]) -> Running:
+def enter(key: Key, task: asyncio.Task[str]) -> Running:
     """The call runs in this process until `leave`."""
     entry = Running(task, asyncio.get_running_loop())
-    _running[call_pk] = entry
+    _running[key] = entry
     return entry
 
 
-def leave(call_pk: int) -> None:
+def leave(key: Key) -> None:
     """The call no longer runs here."""
-    _running.pop(call_pk, None)
+    _running.pop(key, None)
 
 
-def cancel_here(call_pk: int) -> bool:
+def cancel_here(key: Key) -> bool:
     """Cancel the call if it runs in this process; whether it does. From any thread."""
-    entry = _running.get(call_pk)
+    entry = _running.get(key)
     if entry is None:
         return False
     entry.cancelled = True
@@ -51,14 +53,14 @@ def open_calls(agent_key: str) -> QuerySet[ToolCall]:
     return rows.select_related("turn__session").order_by("started_at", "pk")
 
 
-def request_cancel(call_pk: int, *, by: str) -> bool:
+def request_cancel(call: ToolCall, *, by: str) -> bool:
     """The process that runs the call ends it within a second; False when it has ended."""
     changed = ToolCall.objects.filter(
-        pk=call_pk, status=CallStatus.RUNNING, cancel_requested_at=None
+        pk=call.pk, status=CallStatus.RUNNING, cancel_requested_at=None
     ).update(cancel_requested_at=clock.now(), cancelled_by=by)
-    still_open = bool(changed) or ToolCall.objects.filter(pk=call_pk, status__in=OPEN).exists()
+    still_open = bool(changed) or ToolCall.objects.filter(pk=call.pk, status__in=OPEN).exists()
     if still_open:
-        cancel_here(call_pk)
+        cancel_here((call.turn_id, call.call_id))
     return still_open
 
 
@@ -67,7 +69,9 @@ def sweep() -> None:
     if not _running:
         return
     wanted = ToolCall.objects.filter(
-        pk__in=list(_running), cancel_requested_at__isnull=False, status=CallStatus.RUNNING
+        turn_id__in={turn_id for turn_id, _ in tuple(_running)},
+        cancel_requested_at__isnull=False,
+        status=CallStatus.RUNNING,
     )
-    for pk in wanted.values_list("pk", flat=True):
-        cancel_here(pk)
+    for key in wanted.values_list("turn_id", "call_id"):
+        cancel_here(key)

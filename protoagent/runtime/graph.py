@@ -18,7 +18,7 @@ from langgraph.types import Send
 from protoagent.runtime import hitl, leg, model_step
 from protoagent.runtime.checkpoints import TurnSaver
 from protoagent.runtime.leg import Message
-from tools_app.boundary import CallSpec, run_call
+from tools_app.boundary import CallSpec, announce, run_call
 
 # Two super-steps per round: the model, then its tools.
 STEPS_PER_ROUND = 2
@@ -48,14 +48,18 @@ class CallContext:
 
 async def ask_model(state: TurnState) -> dict[str, list[Message]]:
     """One model call; its message, and before it what the operator said meanwhile."""
-    new_messages = await model_step.run(leg.current.get(), state["messages"])
+    here = leg.current.get()
+    new_messages = await model_step.run(here, state["messages"])
+    if requests := new_messages[-1].get("tool_calls"):
+        calls = [_call_of(request) for request in requests]
+        here.announced.update(call.call_id for call in calls)
+        announce([(call, here.tools.get(call.name)) for call in calls], here.hold, here.holder)
     return {"messages": new_messages}
 
 
 async def call_tool(request: Message) -> dict[str, list[Message]]:
     """One tool call, as the assistant message holds it, and its result message."""
-    function = request["function"]
-    call = CallSpec(request["id"], function["name"], function["arguments"])
+    call = _call_of(request)
     here = leg.current.get()
     here.last_step = f"tool {call.name}"
     outcome = await run_call(
@@ -64,11 +68,17 @@ async def call_tool(request: Message) -> dict[str, list[Message]]:
         CallContext(here, call.call_id),
         here.hold,
         holder=here.holder,
+        announced=call.call_id in here.announced,
         passthrough=(GraphBubbleUp, hitl.OutOfAutoAnswers),
     )
     message = {"role": "tool", "tool_call_id": call.call_id, "content": outcome.output}
     here.messages.append(message)
     return {"messages": [message]}
+
+
+def _call_of(request: Message) -> CallSpec:
+    function = request["function"]
+    return CallSpec(request["id"], function["name"], function["arguments"])
 
 
 def what_next(state: TurnState) -> list[Send] | str:

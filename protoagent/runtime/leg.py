@@ -40,6 +40,7 @@ class Leg:
     persist: bool = False
     has_checkpoint: bool = False
     auto_answers: int = 0
+    announced: set[str] = field(default_factory=set)
     asked: dict[str, int] = field(default_factory=dict)
 
     @property

@@ -172,7 +172,7 @@ def cancel_call(call_id: str, *, by: str, session: ChatSession | None = None) ->
         raise NotFound(f"no call {one_line(call_id, 60)!r}")
     if call.status == CallStatus.WAITING:
         return _dismiss_call(call, by)
-    return inflight.request_cancel(call.pk, by=by)
+    return inflight.request_cancel(call, by=by)
 
 
 def _dismiss_call(call: ToolCall, by: str) -> bool:

@@ -137,6 +137,7 @@ async def _drive(here: Leg, began: float) -> Ending | None:
             return Ending(TurnStatus.COMPLETED)
         if await _park(here, began):
             return None
+        here.announced.clear()
         first, here.has_checkpoint, here.may_have_steers = None, True, True
     return Ending(TurnStatus.STOPPED)
 

@@ -1,4 +1,5 @@
 """Temporary stand-in; the tools helper replaces this file."""
+
 from datetime import UTC, datetime
 
 from tools_app.spec import tool

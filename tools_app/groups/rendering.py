@@ -1,4 +1,5 @@
 """Temporary stand-in; the tools helper replaces this file."""
+
 TOOLS = ()
 
 
