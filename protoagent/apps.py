@@ -7,4 +7,6 @@ class ProtoagentConfig(AppConfig):
 
     def ready(self) -> None:
         """System checks are registered, and the registries that lower floors read are filled."""
-        from protoagent import checks  # noqa: F401 — importing registers them
+        from protoagent import bootstrap, checks  # noqa: F401 — importing registers the checks
+
+        bootstrap.wire()

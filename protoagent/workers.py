@@ -7,6 +7,7 @@ import asyncio
 from asgiref.sync import async_to_sync
 
 from protoagent.journal.services import sessions
+from protoagent.providers import pool
 from protoagent.runtime import runner, service
 
 
@@ -26,6 +27,7 @@ async def _run_turn(turn_id: str) -> None:
             await asyncio.wait(tasks)
     finally:
         runner.detach()
+        await pool.close()
 
 
 def tick() -> int:

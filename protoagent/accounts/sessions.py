@@ -26,7 +26,7 @@ class SessionStore(DatabaseStore):
         return BrowserSession
 
     def _get_session_from_db(self) -> BrowserSession | None:
-        self.row = super()._get_session_from_db()
+        self.row = super()._get_session_from_db()  # type: ignore[misc] # not in the stubs
         return self.row
 
     def create_model_instance(self, data: dict[str, Any]) -> BrowserSession:
@@ -36,7 +36,7 @@ class SessionStore(DatabaseStore):
         return _with_columns(await super().acreate_model_instance(data), data)
 
 
-def _with_columns(row: BrowserSession, data: dict[str, Any]) -> BrowserSession:
+def _with_columns(row: Any, data: dict[str, Any]) -> BrowserSession:
     row.account_id = int(data[SESSION_KEY]) if SESSION_KEY in data else None
     row.address = data.get(ADDRESS, "")
     row.user_agent = data.get(USER_AGENT, "")

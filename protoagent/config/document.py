@@ -26,6 +26,8 @@ def signature(path: Path) -> Signature | None:
         found = path.stat()
     except (FileNotFoundError, NotADirectoryError):
         return None
+    except OSError:
+        return (0, 0, 0, 0)  # there, and out of reach: reading it says why
     return (found.st_mtime_ns, found.st_size, found.st_ino, found.st_mode)
 
 

@@ -58,8 +58,8 @@ def _is_telling(value: str) -> bool:
 def _make_private(path: Path) -> None:
     try:
         mode = path.stat().st_mode & 0o777
-    except (FileNotFoundError, NotADirectoryError):
-        return
+    except OSError:
+        return  # missing, or out of reach: then reading it says why
     if not mode & 0o077:
         return
     try:

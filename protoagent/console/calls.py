@@ -42,7 +42,7 @@ _TARGET_ARGUMENTS = {
 _RESULTS = re.compile(r"(\d+) result\(s\) for ")
 
 
-@dataclass
+@dataclass(eq=False)
 class Call:
     """One call as its events tell it."""
 
@@ -140,7 +140,7 @@ class Row:
         return [kid.html(self.look) for kid in self.call.kids]
 
 
-@dataclass
+@dataclass(eq=False)
 class CallGroup:
     """Calls that follow one another. Folded once its turn has ended, if there are several."""
 
@@ -158,17 +158,22 @@ class CallGroup:
 
     @property
     def summary(self) -> str:
-        """`Worked 21 s · 6 tools`."""
+        """`Worked 21 s · 6 tools`; not shown, and so the same all the time, until it is folded."""
+        if not self.is_folded:
+            return "Tools"
         lasted = rendering.duration(self._wall_ms)
         return f"Worked {lasted} · {rendering.count_of(len(self.calls), 'tool')}"
 
     @property
     def failed(self) -> int:
-        return sum(1 for call in self.calls if call.state == ERROR)
+        return self._count(ERROR)
 
     @property
     def cancelled(self) -> int:
-        return sum(1 for call in self.calls if call.state == CANCELLED)
+        return self._count(CANCELLED)
+
+    def _count(self, state: str) -> int:
+        return sum(call.state == state for call in self.calls) if self.is_folded else 0
 
     @property
     def _wall_ms(self) -> float:

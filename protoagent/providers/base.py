@@ -73,10 +73,6 @@ class ChatModel(Protocol):
     def provider(self) -> str:
         """One of the names that model.provider takes."""
 
-    @property
-    def label(self) -> str:
-        """Name and place, for people."""
-
     async def complete(self, request: ModelRequest, sink: ModelSink) -> ModelReply:
         """Ask once and stream into `sink`; the reply holds the same text again, whole.
 

@@ -40,7 +40,7 @@ _WATCHED = ("OPENAI_API_KEY", "ANTHROPIC_API_KEY", "OLLAMA_HOST")
 _OFFLINE = OfflineModel()
 _models: dict[str, ChatModel] = {}
 _models_of: object = None
-_lock = threading.Lock()
+_lock = threading.RLock()  # a changed configuration may ask for a model while one is made
 _ollama: tuple[str, float, list[str] | None] = ("", 0.0, None)
 
 

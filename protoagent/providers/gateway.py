@@ -57,14 +57,20 @@ class GatewayModel(ServedModel):
         return next((name for name in names if not _NO_CHAT_MODEL.search(name)), "")
 
     def adapt(self, said: str, body: dict[str, Any]) -> str:
-        named = (p for p in _ADAPTABLE if p in body and re.search(rf"\b{p}\b", said))
-        return next(named, "")
+        return next((p for p in _ADAPTABLE if p in body and _is_about(p, said)), "")
 
     def apply(self, note: str, body: dict[str, Any]) -> None:
         if note in body:
             value = body.pop(note)
             if note in _RENAMED:
                 body[_RENAMED[note]] = value
+
+
+def _is_about(parameter: str, said: str) -> bool:
+    if re.search(rf"\b{parameter}\b", said):
+        return True
+    # "you requested 33000 tokens (232 in the messages, 32768 in the completion)"
+    return parameter in (*_RENAMED, *_RENAMED.values()) and "in the completion" in said
 
 
 class _Chunks:

@@ -12,7 +12,6 @@ import threading
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
-from weakref import WeakKeyDictionary
 
 from protoagent.core import clock
 from protoagent.security import egress
@@ -54,7 +53,8 @@ class _Lanes:
             await http.aclose()
 
 
-_lanes: WeakKeyDictionary[asyncio.AbstractEventLoop, dict[str, _Lanes]] = WeakKeyDictionary()
+# Not weak: a connection refers to its loop, so an entry would keep its own key alive.
+_lanes: dict[asyncio.AbstractEventLoop, dict[str, _Lanes]] = {}
 _lock = threading.Lock()
 
 
@@ -62,14 +62,23 @@ _lock = threading.Lock()
 async def lease(base: str) -> AsyncIterator[egress.AsyncClient]:
     """A client for one call to the server at `base`, with an open connection if there is one."""
     loop = asyncio.get_running_loop()
-    with _lock:
-        known = _lanes.setdefault(loop, {})
+    known = _lanes.get(loop)
+    if known is None:
+        known = _enter(loop)
     lanes = known.setdefault(base, _Lanes())
     http = lanes.take()
     try:
         yield http
     finally:
         await lanes.give_back(http)
+
+
+def _enter(loop: asyncio.AbstractEventLoop) -> dict[str, _Lanes]:
+    """A place for the connections of a new loop; those of loops that have ended are let go."""
+    with _lock:
+        for ended in [known for known in _lanes if known.is_closed()]:
+            del _lanes[ended]
+        return _lanes.setdefault(loop, {})
 
 
 async def close() -> None:

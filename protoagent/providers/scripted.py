@@ -103,8 +103,10 @@ def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _newest_text(messages: list[dict[str, Any]]) -> str:
+    """What a person asked last, without the line that marks a message sent meanwhile."""
     texts = (_text(message) for message in reversed(messages) if message["role"] == "user")
-    return next((text for text in texts if not _is_injected(text)), "")
+    newest = next((text for text in texts if not _is_injected(text)), "")
+    return re.sub(r"\A\[[^\]\n]*\]\n", "", newest)
 
 
 def _text(message: dict[str, Any]) -> str:
@@ -116,7 +118,9 @@ def _text(message: dict[str, Any]) -> str:
 
 
 def _is_injected(text: str) -> bool:
-    """Whether a user message is a frame that the runtime added, such as <injected_context>."""
+    """Whether a user message is a frame of the runtime: <injected_context> or a [notice]."""
+    if text.startswith("[notice]"):
+        return True
     match = re.match(r"\s*<([a-z_-]+)>", text)
     return match is not None and text.rstrip().endswith(f"</{match[1]}>")
 
@@ -146,6 +150,8 @@ def _trouble(tool: str, result: str) -> str:
         return f"`{tool}` failed: {result.removeprefix('Error: ').removeprefix('Error')}"
     if result.startswith(("[dismissed]", "Dismissed")):
         return "You closed the question without an answer, so I leave it at that."
+    if result.startswith("[no interactive operator"):
+        return "Nobody is there to answer, so I leave it at that."
     if result.startswith("Cancelled"):
         return f"The call of `{tool}` was cancelled."
     if len(result) < 400 and re.search(r"\bdeclined\b", result, re.IGNORECASE):

@@ -29,7 +29,6 @@ log = logging.getLogger(__name__)
 
 NO_ANSWER = "(The model gave no answer.)"
 CANCEL_GRACE_S = 1.2  # stop is promised within 2 s, also when a tool ignores cancellation
-SAMPLING = ("temperature", "top_p", "max_tokens", "reasoning_effort")
 
 
 @dataclass
@@ -75,18 +74,13 @@ async def prepare(claim: Claim, holder: str) -> Leg:
         tools=registry.assemble(allow=claim.allow, deny=claim.deny),
         system_prompt=prompt.system_prompt(),
         history=earlier,
-        options=_options(),
+        options=catalog.options(),
         may_have_steers=claim.resumed,
         auto_answers=claim.auto_answers,
     )
     if claim.stop_requested:
         here.stop.set()
     return here
-
-
-def _options() -> dict[str, Any]:
-    values = {name: config.get(f"model.{name}") for name in SAMPLING}
-    return {name: value for name, value in values.items() if value not in (None, "")}
 
 
 async def _resume(here: Leg) -> None:

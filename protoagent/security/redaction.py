@@ -15,7 +15,6 @@ from urllib.parse import quote
 
 from protoagent.security.secret_shapes import (
     MAX_LOOK_BEHIND,
-    MAX_PREFIX,
     SHAPES,
     is_secret_name,
 )
@@ -25,8 +24,7 @@ MIN_KNOWN_CHARS = 6
 MAX_DEPTH = 60
 
 # Enough of what has left for an anchor that a delta cuts in two, and what stands before it.
-_KEEP = 48
-_CONTEXT = MAX_PREFIX + MAX_LOOK_BEHIND
+_KEEP = 24
 _HEAD = 4
 _KNOWN = -1
 
@@ -50,21 +48,9 @@ _TRIGGERS = _triggers()
 
 
 @functools.cache
-def _decided(place: int) -> re.Pattern[str]:
-    shape = SHAPES[place]
-    return re.compile(f"(?>{shape.prefix})(?P<body>{shape.body})", re.ASCII)
-
-
-@functools.cache
-def _undecided(place: int) -> re.Pattern[str]:
-    shape = SHAPES[place]
-    return re.compile(f"(?>{shape.prefix})(?P<body>{shape.open})\\Z", re.ASCII)
-
-
-@functools.cache
-def _more(place: int) -> re.Pattern[str] | None:
-    shape = SHAPES[place]
-    return re.compile(shape.more, re.ASCII) if shape.more else None
+def _compiled(expression: str) -> re.Pattern[str]:
+    """Compiled when first needed: together they take longer than the rest of a cold start."""
+    return re.compile(expression, re.ASCII)
 
 
 def _find(text: str, part: str, place: int, found: list[Hit]) -> None:
@@ -105,18 +91,30 @@ class _Known:
         found.sort()
         return found
 
-    def secret_at(self, text: str, hit: Hit) -> tuple[int, int] | None:
-        """Begin and end of the body of a decided secret."""
-        at, place = hit
-        if place != _KNOWN:
-            match = _decided(place).match(text, at)
-            return match.span("body") if match else None
-        value = next((value for value in self.values if text.startswith(value, at)), None)
-        return (at, at + len(value)) if value else None
+    def body_at(self, text: str, hit: Hit, *, is_last: bool) -> tuple[int, int, bool] | None:
+        """Begin and end of the secret part at `hit`, and whether it may yet prove to be none.
 
-    def tail(self, text: str, begin: int) -> int:
+        The undecided ones reach the end of `text`; there are none when it is the last.
+        """
+        at, place = hit
+        if place == _KNOWN:
+            value = next((value for value in self.values if text.startswith(value, at)), None)
+            return (at, at + len(value), False) if value else None
+        shape = SHAPES[place]
+        prefix = _compiled(shape.prefix).match(text, at)
+        if prefix is None:
+            return None
+        begin = prefix.end()
+        if not is_last and _compiled(f"(?:{shape.open})\\Z").match(text, begin):
+            return begin, len(text), True
+        body = _compiled(shape.body).match(text, begin)
+        return (begin, body.end(), False) if body else None
+
+    def tail(self, text: str, begin: int, *, is_last: bool = False) -> int:
         """Where the beginning of a value stands that may go on after the end of `text`."""
         first = len(text)
+        if is_last:
+            return first
         for value in self.values:
             at = text.find(value[0], max(begin, len(text) - len(value) + 1), first)
             while at >= 0:
@@ -147,17 +145,7 @@ def set_known_secrets(values: Iterable[str]) -> None:
 
 def mask_text(text: str) -> str:
     """`text` with every secret in it masked."""
-    known = _known
-    hits = known.hits(text)
-    if not hits:
-        return text
-    pieces: list[str] = []
-    shown = 0
-    for hit in hits:
-        if hit[0] >= shown and (body := known.secret_at(text, hit)):
-            pieces += (text[shown : body[0]], MASK)
-            shown = body[1]
-    return "".join(pieces) + text[shown:]
+    return StreamMask().whole(text)
 
 
 def mask_value(value: Any) -> Any:
@@ -182,31 +170,38 @@ class StreamMask:
 
     def feed(self, delta: str) -> str:
         """What may be shown now that `delta` has arrived."""
-        if self._swallowing is not None:
-            delta = self._swallow(delta, self._swallowing)
+        if self._swallowing:
+            delta = self._swallow(delta)
         return self._release(delta, is_last=False) if delta else ""
 
     def flush(self) -> str:
         """What was held back, now that nothing follows. A new text may begin afterwards."""
-        rest = self._release("", is_last=True)
+        return self.whole("")
+
+    def whole(self, text: str) -> str:
+        """What may be shown of the rest of a text that ends with `text`."""
+        if self._swallowing:
+            text = self._swallow(text)
+        shown = self._release(text, is_last=True)
         self._reset()
-        return rest
+        return shown
 
     def _reset(self) -> None:
-        # What has left and can still matter; matches begin at `_from` or later in it.
+        # The end of what has left, as far as it can matter; secrets begin at `_from` or later.
         self._left = ""
         self._from = 0
         self._held = ""
-        self._swallowing: re.Pattern[str] | None = None
+        # What belongs to a secret whose mask has left already.
+        self._swallowing = ""
 
-    def _swallow(self, delta: str, body: re.Pattern[str]) -> str:
-        match = body.match(delta)
+    def _swallow(self, delta: str) -> str:
+        match = _compiled(self._swallowing).match(delta)
         end = match.end() if match else 0
         if end:
             self._left = (self._left + delta[:end])[-MAX_LOOK_BEHIND:]
             self._from = len(self._left)
         if end < len(delta):
-            self._swallowing = None
+            self._swallowing = ""
         return delta[end:]
 
     def _release(self, delta: str, *, is_last: bool) -> str:
@@ -217,58 +212,56 @@ class StreamMask:
         shown, end = len(self._left), len(text)
         if not is_last and self._known.may_begin(text):
             end = self._known.tail(text, shown)
-        self._remember(text, end, self._from, _KEEP)
+        self._remember(text, end, self._from, ())
         return text[shown:end]
 
     def _search(self, text: str, hits: list[Hit], is_last: bool) -> str:
-        known, pieces, shown, begin = self._known, [], len(self._left), self._from
-        tail = len(text) if is_last else known.tail(text, begin)
-        stop = len(text)
+        known, shown, begin = self._known, len(self._left), self._from
+        hits = [hit for hit in hits if _can_reach(hit, shown)]
+        pieces: list[str] = []
+        stop = known.tail(text, begin, is_last=is_last)
         for position, hit in enumerate(hits):
             if hit[0] < begin:
                 continue
-            if not is_last and (tail <= hit[0] or self._is_open(text, hit)):
-                stop = self._first_body(text, hits[position:], tail)
+            body = known.body_at(text, hit, is_last=is_last)
+            if stop <= hit[0] or (body and body[2]):
+                stop = self._first_body(text, hits[position:], stop)
                 break
-            body = known.secret_at(text, hit)
-            if body is None:
-                continue
-            pieces += (text[shown : body[0]], MASK)
-            begin = shown = body[1]
-            if shown == len(text) and hit[1] != _KNOWN:
-                self._swallowing = _more(hit[1])
-            tail = len(text) if is_last else known.tail(text, begin)
-        else:
-            stop = tail
-        stop = max(stop, shown)
+            if body:
+                pieces += (text[shown : body[0]], MASK)
+                begin = shown = body[1]
+                if shown == len(text) and hit[1] != _KNOWN:
+                    self._swallowing = SHAPES[hit[1]].more
+                stop = known.tail(text, begin, is_last=is_last)
         pieces.append(text[shown:stop])
-        is_near = hits[-1][0] > stop - _CONTEXT
-        self._remember(text, stop, begin, _CONTEXT if is_near else _KEEP)
+        self._remember(text, max(stop, shown), begin, hits)
         return "".join(pieces)
 
-    def _is_open(self, text: str, hit: Hit) -> bool:
-        """Whether something begins at `hit` of which it is too early to tell."""
-        at, place = hit
-        return place != _KNOWN and _undecided(place).match(text, at) is not None
-
-    def _first_body(self, text: str, hits: list[Hit], tail: int) -> int:
-        """The first character that may be secret, when the first of `hits` is undecided.
+    def _first_body(self, text: str, hits: Iterable[Hit], first: int) -> int:
+        """Where the first body begins, when the first of `hits` is undecided.
 
         Whether the later ones count depends on it, so none of their bodies may be shown.
         """
-        first = tail
         for hit in hits:
-            body = self._known.secret_at(text, hit)
-            if body is not None:
+            body = self._known.body_at(text, hit, is_last=False)
+            if body:
                 first = min(first, body[0])
-            if hit[1] != _KNOWN and (match := _undecided(hit[1]).match(text, hit[0])):
-                first = min(first, match.start("body"))
         return first
 
-    def _remember(self, text: str, stop: int, begin: int, keep: int) -> None:
-        cut = max(0, stop - keep - MAX_LOOK_BEHIND)
+    def _remember(self, text: str, stop: int, begin: int, hits: Iterable[Hit]) -> None:
+        keep = min((at for at, place in hits if _can_reach((at, place), stop)), default=stop)
+        cut = max(0, min(keep, stop - _KEEP) - MAX_LOOK_BEHIND)
         self._left, self._held = text[cut:stop], text[stop:]
         self._from = max(begin - cut, MAX_LOOK_BEHIND if cut else 0)
+
+
+def _can_reach(hit: Hit, shown: int) -> bool:
+    """Whether a secret at `hit` can have its body after the first `shown` characters.
+
+    Nothing of a body is ever shown, so one whose prefix ends earlier is none.
+    """
+    at, place = hit
+    return at + (SHAPES[place].width if place != _KNOWN else 0) >= shown
 
 
 def _mask_value(value: Any, depth: int) -> Any:

@@ -1,9 +1,9 @@
 """What secrets look like: a public beginning that may be shown, and a body that may not.
 
 Every shape is written so that a text can be judged while it is still being written. The
-`prefix` is atomic and bounded; the `body` matches only when no further character can undo
-the decision; `open` matches a body that reaches the end of the text and is undecided, and
-is bounded too. That bound is how much of a stream is ever held back.
+`prefix` is bounded, and none of it is given back for the sake of the body. The `body`
+matches only when no further character can undo the decision. `open` matches a body that
+reaches the end of the text and is undecided; its bound is how much of a stream is held back.
 """
 
 from __future__ import annotations
@@ -17,7 +17,8 @@ class Shape:
     """One kind of secret, as regular expressions without capturing groups.
 
     Every match of `prefix` begins with one of `anchors` (lower case), so only their places
-    need to be looked at. `more` is what a decided body swallows as it goes on.
+    need to be looked at, and is at most `width` long. `more` is what a decided body swallows
+    as it goes on.
     """
 
     name: str
@@ -26,6 +27,7 @@ class Shape:
     body: str
     open: str
     more: str = ""
+    width: int = 64
 
 
 def _token(name: str, prefix: str, chars: str, least: int, anchors: tuple[str, ...]) -> Shape:
@@ -96,6 +98,7 @@ _PEM = Shape(
     body=f"{_PEM_IS_CLEAR}[A-Za-z0-9+/=\\s\\\\]*",
     open=f"(?!{_PEM_IS_CLEAR}){_BREAK}{{0,8}}(?:\\\\|[A-Za-z0-9+/=]{{0,15}})",
     more="[A-Za-z0-9+/=\\s\\\\]+",
+    width=256,
 )
 
 _URL_CHAR = "[^\\s/?#\"'<>`]"
@@ -105,6 +108,7 @@ _URL = Shape(
     "(?<=[A-Za-z0-9+.-])://[^\\s/?#:@\"'<>`]{0,64}:",
     body=f"{_URL_CHAR}{{1,128}}(?=@)",
     open=f"{_URL_CHAR}{{0,128}}",
+    width=80,
 )
 
 _TELEGRAM = _token(
@@ -151,12 +155,14 @@ def _value(name: str, prefix: str, anchors: tuple[str, ...], chars: str, least: 
     """A word after a telling name, judged when it has ended or is long.
 
     It must have a digit or an inner symbol, or be a long phrase of letters and hyphens. Left
-    alone are what code and templates have there: paths, calls, `settings.API_KEY`, `$NAME`.
+    alone are what code, templates and prose have there: paths, calls, `settings.API_KEY`,
+    `$NAME`, `base64-encoded`.
     """
     one = f"[{chars}]"
     is_reference = (
         "(?:\\.{0,2}/|https?:|\\$[A-Z_{(]|%[sd({]|\\*\\*"
-        f"|[A-Za-z_][A-Za-z0-9_]{{0,23}}(?:\\.[A-Za-z_][A-Za-z0-9_]{{0,23}})+(?!{one}))"
+        f"|[A-Za-z_][A-Za-z0-9_]{{0,23}}(?:\\.[A-Za-z_][A-Za-z0-9_]{{0,23}})+(?!{one})"
+        f"|[A-Za-z]{{1,12}}[0-9]{{1,4}}-[A-Za-z]{{1,12}}(?!{one}))"
     )
     is_telling = f"(?={one}{{0,{_LONG - 2}}}(?:[0-9]|[!@#$%^&*?+=~]{one}))"
     ends = f"(?!{one}|[(\\[])"
@@ -173,7 +179,7 @@ def _value(name: str, prefix: str, anchors: tuple[str, ...], chars: str, least: 
 
 _BARE = "A-Za-z0-9_\\-.~+/=!@#$%^&*?"
 _QUOTED = "^\\s\"'`\\\\"
-_TOLD = "A-Za-z0-9_!@#$%^&*+=~"
+_TOLD = "A-Za-z0-9_\\-!@#$%^&*+=~"
 _IS = "[ \\t]{1,2}(?:is|was)[ \\t]{1,2}(?:now[ \\t])?[\"'`]?"
 _BASIC = _token(
     "basic",
@@ -206,9 +212,7 @@ SHAPES: tuple[Shape, ...] = (
     _value("told", f"(?i:{_NAME}){_IS}", _PASS_ANCHORS + _NAME_ANCHORS, _TOLD, 8),
 )
 
-# The longest prefix, look-behind included, and the longest undecided body; tests compute both.
-MAX_PREFIX = 256
-MAX_OPEN = 1100
+# How far back a prefix looks to see what stands before it.
 MAX_LOOK_BEHIND = 16
 
 

@@ -27,7 +27,10 @@ def open_socket(host: str, port: int) -> socket.socket:
         family, _, _, _, address = socket.getaddrinfo(
             host, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )[0]
-        return socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        listener = socket.create_server(address[:2], family=family, backlog=BACKLOG)
+        # Twisted accepts until there is nothing more, and would wait for it here.
+        listener.setblocking(False)
+        return listener
     except OSError as error:
         raise _explain(error, host, port) from None
 

@@ -14,6 +14,15 @@ def icon(name: str, css_class: str = "") -> SafeString:
     return format_html(
         '<svg class="icon {}" aria-hidden="true" focusable="false"><use href="{}#{}"/></svg>',
         css_class,
-        static("console/icons.svg"),
+        static("img/icons.svg"),
         name,
+    )
+
+
+@register.simple_tag
+def mark() -> SafeString:
+    """The product's mark in the colour of the text around it."""
+    return format_html(
+        '<svg class="brand__mark" aria-hidden="true" focusable="false"><use href="{}#mark"/></svg>',
+        static("img/icons.svg"),
     )

@@ -167,7 +167,7 @@ class AccessMiddleware:
             return _recognise_program(request, secret)
         if not request.user.is_authenticated:
             raise Unauthenticated(errors.HOW_TO_AUTHENTICATE)
-        browsers.mark_seen(request.session)
+        browsers.mark_seen(request.session)  # type: ignore[arg-type] # SESSION_ENGINE's
         return credentials.for_account(request.user, request.session.session_key or "")
 
     def process_view(

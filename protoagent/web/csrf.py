@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from django.http import HttpRequest, HttpResponse
+from django.http import HttpRequest, HttpResponse, HttpResponseForbidden
 from django.middleware.csrf import CsrfViewMiddleware
 
 
@@ -22,7 +22,7 @@ class StrictCsrfMiddleware(CsrfViewMiddleware):
         callback: Callable[..., Any],
         callback_args: tuple[Any, ...],
         callback_kwargs: dict[str, Any],
-    ) -> HttpResponse | None:
+    ) -> HttpResponseForbidden | None:
         return super().process_view(request, _never_exempt, callback_args, callback_kwargs)
 
 

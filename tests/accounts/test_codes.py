@@ -79,7 +79,7 @@ def test_wrong_codes_are_throttled_and_a_right_one_still_works():
     code = codes.issue(make_account())
 
     refusals = []
-    for number in range(60):
+    for _ in range(60):
         with pytest.raises((NotFound, TooMany)) as caught:
             codes.redeem(tokens.new_code(), source=HERE)
         refusals.append(type(caught.value))

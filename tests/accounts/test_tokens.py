@@ -122,7 +122,9 @@ def test_a_changed_environment_token_ends_the_grant(clean_env):
 
 
 def test_rechecking_many_tokens_takes_one_query_per_five_hundred(django_assert_num_queries):
-    grants = [credentials.from_secret(programs.create(f"t{n}", Scope.VIEWER).secret) for n in range(30)]
+    grants = [
+        credentials.from_secret(programs.create(f"t{n}", Scope.VIEWER).secret) for n in range(30)
+    ]
     programs.revoke("t3")
 
     with django_assert_num_queries(1):

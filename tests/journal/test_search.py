@@ -52,7 +52,7 @@ def test_a_message_and_an_answer_are_found_with_the_event_to_open() -> None:
 
     seqs = {e.seq: e.type for e in turn.events.all()}
     assert [(hit.role, seqs[hit.seq]) for hit in found.hits] == [
-        ("agent", "turn.finished"),
+        ("agent", "turn.started"),
         ("user", "message.received"),
     ]
     assert shown(found.hits[0]) == "The Laing [pump] is."

@@ -229,6 +229,7 @@ async def test_the_explanation_offers_nothing_that_is_not_bound() -> None:
         ),
         ("ask_human", "Ada", "You answered: Ada"),
         ("ask_human", "[dismissed] The operator closed it.", "You closed the question"),
+        ("ask_human", "[no interactive operator available] Go on.", "Nobody is there to answer"),
         ("check_inbox", "Inbox empty.", "`check_inbox` answered: Inbox empty."),
         ("web_search", "1. a\n2. b", "`web_search` answered:\n\n1. a\n2. b"),
         ("calculator", "Error: division by zero", "`calculator` failed: division by zero"),
@@ -275,6 +276,24 @@ async def test_injected_context_is_not_taken_for_the_request() -> None:
     reply = await ask(user("what is 2 + 2?"), frame)
 
     assert [json.loads(call.arguments) for call in reply.calls] == [{"expression": "2 + 2"}]
+
+
+async def test_a_message_sent_while_the_model_works_is_read_without_its_frame() -> None:
+    reply = await ask(user("[message from the operator while you work]\nremember that it rains"))
+
+    assert [json.loads(call.arguments) for call in reply.calls] == [{"content": "it rains"}]
+
+
+async def test_a_notice_after_a_result_does_not_hide_the_result() -> None:
+    call = {"id": "c1", "type": "function", "function": {"name": "calculator", "arguments": "{}"}}
+    reply = await ask(
+        user("what is 1 + 1?"),
+        {"role": "assistant", "content": None, "tool_calls": [call]},
+        {"role": "tool", "tool_call_id": "c1", "content": "1 + 1 = 2"},
+        user("[notice] This turn has used 25 rounds of tools."),
+    )
+
+    assert reply.text == "1 + 1 = 2."
 
 
 async def test_content_in_parts_is_read() -> None:

@@ -38,7 +38,9 @@ async def credentials_of(kind: str) -> dict[str, str]:
     return {}
 
 
-@pytest.mark.parametrize(("case", "kind"), itertools.product(FOREIGN, ["session", "token", ""]))
+@pytest.mark.parametrize(
+    ("case", "kind"), list(itertools.product(FOREIGN, ["session", "token", ""]))
+)
 async def test_a_foreign_origin_is_refused_whatever_the_credential(case, kind):
     socket = connect_as(origin=FOREIGN[case], **await credentials_of(kind))
 

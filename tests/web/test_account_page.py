@@ -51,9 +51,7 @@ def test_right_old_passwords_are_not_counted():
     account = make_account(password=PASSWORD)
     client = browser_of(account)
 
-    statuses = [
-        change(client, current=PASSWORD, password=PASSWORD).status_code for _ in range(15)
-    ]
+    statuses = [change(client, current=PASSWORD, password=PASSWORD).status_code for _ in range(15)]
 
     assert statuses == [302] * 15
 

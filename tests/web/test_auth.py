@@ -266,9 +266,7 @@ def test_a_session_lasts_as_long_as_it_is_used():
 
     client = browser_of(make_account())
     soon = clock.now() + timedelta(days=3)
-    BrowserSession.objects.update(
-        expire_date=soon, last_seen_at=clock.now() - timedelta(minutes=5)
-    )
+    BrowserSession.objects.update(expire_date=soon, last_seen_at=clock.now() - timedelta(minutes=5))
 
     response = client.get("/page/")
 

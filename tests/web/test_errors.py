@@ -1,5 +1,6 @@
 import json
 import logging
+import re
 
 import pytest
 from django.test import Client
@@ -116,7 +117,8 @@ def test_a_form_over_a_mebibyte_is_413_although_the_csrf_check_reads_it_first(br
     browser.get("/account/")
 
     response = browser.post(
-        "/post/", data=b"a=" + b"x" * (1024 * 1024 + 1),
+        "/post/",
+        data=b"a=" + b"x" * (1024 * 1024 + 1),
         content_type="application/x-www-form-urlencoded",
     )
 
@@ -158,7 +160,8 @@ def test_error_pages_carry_no_script_and_no_inline_style(browser, status):
 
     text = browser.get(f"/fail/{kind}/").content.decode()
 
-    assert "<script" not in text and "style=" not in text and " on" not in text.lower().split("<main")[0]
+    assert "<script" not in text and "style=" not in text
+    assert not re.search(r"\son\w+=", text)
     assert text.count("<h1>") == 1
 
 

@@ -6,8 +6,12 @@ from protoagent.security import hosts
 from tests.accounts.factories import browser_of, make_account
 
 
-@pytest.mark.parametrize("host", ["attacker.test", "127.0.0.1.attacker.test", "localhost@x", "", "a b"])
-@pytest.mark.parametrize("path", ["/healthz", "/login/", "/api/thing", "/static/x.css", "/nothing/"])
+@pytest.mark.parametrize(
+    "host", ["attacker.test", "127.0.0.1.attacker.test", "localhost@x", "", "a b"]
+)
+@pytest.mark.parametrize(
+    "path", ["/healthz", "/login/", "/api/thing", "/static/x.css", "/nothing/"]
+)
 def test_a_foreign_host_name_is_400_on_every_path_without_a_query(
     db, django_assert_num_queries, host, path
 ):
@@ -23,7 +27,10 @@ def test_a_foreign_host_name_is_400_on_every_path_without_a_query(
 def test_a_foreign_host_in_front_of_the_api_gets_a_detail():
     response = Client().get("/api/thing", headers={"host": "attacker.test"})
 
-    assert (response.status_code, response.json()) == (400, {"detail": "this server has another name"})
+    assert (response.status_code, response.json()) == (
+        400,
+        {"detail": "this server has another name"},
+    )
 
 
 @pytest.mark.django_db

@@ -32,7 +32,9 @@ def walk(order: tuple[str, ...], limit: int = 7) -> list[int]:
     raise AssertionError("the list never ends")
 
 
-@pytest.mark.parametrize("order", [("-pk",), ("pk",), ("-at", "-pk"), ("at", "-pk"), ("name", "pk")])
+@pytest.mark.parametrize(
+    "order", [("-pk",), ("pk",), ("-at", "-pk"), ("at", "-pk"), ("name", "pk")]
+)
 def test_every_row_is_seen_once_in_order(order):
     make_rows(20)
     make_rows(20, at=datetime(2026, 4, 1, 12, 30, 0, 123456, tzinfo=UTC))

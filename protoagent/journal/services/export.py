@@ -44,7 +44,7 @@ def export(session: ChatSession, *, fmt: str = "md", tool_bodies: bool = False) 
         raise Conflict("an incognito session is not exported: nothing of it leaves the console")
     rows = [_Row(entry, tool_bodies=tool_bodies) for entry in _with_outputs(session, tool_bodies)]
     write = _markdown if fmt == "md" else _json
-    name = f"{slug(session.title, 'session')[:60]}-{slug(session.key)[:40]}.{fmt}"
+    name = f"{slug(mask_text(session.title), 'session')[:60]}-{slug(session.key)[:40]}.{fmt}"
     return Document(name, FORMATS[fmt], write(session, rows))
 
 
@@ -68,11 +68,17 @@ def _without_passwords(data: dict[str, Any]) -> dict[str, Any]:
     hidden = {
         name
         for step in steps
-        for name, schema in step.get("schema", {}).get("properties", {}).items()
-        if schema.get("format") == "password"
+        for name, schema in _properties(step).items()
+        if isinstance(schema, dict) and schema.get("format") == "password"
     }
     shown = {name: MASK if name in hidden and part else part for name, part in value.items()}
     return {**data, "value": shown}
+
+
+def _properties(step: Any) -> dict[str, Any]:
+    schema = step.get("schema") if isinstance(step, dict) else None
+    properties = schema.get("properties") if isinstance(schema, dict) else None
+    return properties if isinstance(properties, dict) else {}
 
 
 def _with_outputs(session: ChatSession, wanted: bool) -> list[Entry]:

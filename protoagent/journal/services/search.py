@@ -42,7 +42,10 @@ class Piece:
 
 @dataclass(frozen=True)
 class Hit:
-    """One message or answer that contains every word. `seq` is the event to open it at."""
+    """One message or answer that contains every word.
+
+    `seq` is the event at which it begins: that of the message, or of the turn's start.
+    """
 
     session_id: int
     turn_id: str
@@ -194,10 +197,10 @@ def _with_seq(candidates: list[_Candidate], terms: tuple[str, ...]) -> list[Hit]
 
 
 def _places(turn_ids: set[str]) -> dict[tuple[str, str, str], int]:
-    """Where each message and the answer of these turns stand: (turn, role, key) → seq."""
+    """Where each message stands, and where the answer of each turn begins: (turn, role, key)."""
     rows = (
         TurnEvent.objects.filter(turn_id__in=turn_ids)
-        .filter(type__in=["message.received", "turn.finished"])
+        .filter(type__in=["message.received", "turn.started"])
         .order_by("seq")
         .values_list("turn_id", "type", "seq", KT("data__client_id"))
     )
@@ -206,7 +209,7 @@ def _places(turn_ids: set[str]) -> dict[tuple[str, str, str], int]:
         if kind == "message.received":
             places.setdefault((turn_id, "user", client_id or ""), seq)
         else:
-            places[(turn_id, "agent", "answer")] = seq
+            places.setdefault((turn_id, "agent", "answer"), seq)
     return places
 
 
