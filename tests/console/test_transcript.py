@@ -89,7 +89,7 @@ def test_a_turn_of_several_tools_is_folded_into_one_line_that_counts_failures():
 
     first, second = page.by_class("work")
     assert "open" not in first.attributes
-    assert first.by_class("work__sum")[0].text == "Worked 8.0 s · 3 tools"
+    assert first.by_class("work__sum")[0].text == "Worked 10 s · 3 tools"
     assert first.by_class("badge--err")[0].text == "1 failed"
     assert "open" in second.attributes  # one call alone is not folded
     assert "data-bare" in second.attributes
