@@ -22,6 +22,7 @@ from protoagent.journal.services.turns import Hold
 from protoagent.journal.writer import store, submit
 from protoagent.security.redaction import mask_text, mask_value
 from tools_app import inflight
+from tools_app.approvals import Declined
 from tools_app.groups.rendering import split_component
 from tools_app.models import CallStatus, ToolCall
 from tools_app.spec import ToolContext, ToolSpec
@@ -54,12 +55,6 @@ class Outcome:
 
     output: str
     status: str
-
-
-class DeclinedOutput(str):
-    """A tool's answer that means: the operator said no. Not an error."""
-
-    __slots__ = ()
 
 
 def announce(calls: list[tuple[CallSpec, ToolSpec | None]], hold: Hold, holder: str) -> None:
@@ -215,7 +210,7 @@ async def _body(spec: ToolSpec, values: dict[str, Any]) -> str:
 
 
 def _judge(output: Any) -> Outcome:
-    if isinstance(output, DeclinedOutput):
+    if isinstance(output, Declined):
         return Outcome(str(output), CallStatus.DECLINED)
     text = output if isinstance(output, str) else str(output)
     status = CallStatus.ERROR if text.startswith("Error") else CallStatus.OK

@@ -25,9 +25,12 @@ def healthz(request: HttpRequest) -> JsonResponse:
 def readyz(request: HttpRequest) -> JsonResponse:
     """200 when turns can run, else 503 with one sentence for each part that fails."""
     failing = failing_database() or failing_roles()
-    if failing:
-        return JsonResponse({"ok": False, "failing": failing}, status=503)
-    return JsonResponse({"ok": True})
+    if not failing:
+        return JsonResponse({"ok": True})
+    response = JsonResponse({"ok": False, "failing": failing}, status=503)
+    # An expected answer to a probe that asks every few seconds, not an error to be logged.
+    response._has_been_logged = True  # type: ignore[attr-defined]
+    return response
 
 
 def failing_database() -> Failing:

@@ -22,24 +22,12 @@ NO_OPERATOR = (
     "state the assumption you make, and go on."
 )
 DISMISSED = "[dismissed] The operator closed this without answering. Go on without the answer."
-APPROVE_WORDS = frozenset({"approve", "approved", "yes", "y", "true", "ok"})
 
 
 class OutOfAutoAnswers(AgentError):
     """An autonomous turn asks a fourth time; it ends instead of talking to itself."""
 
     code = "out_of_auto_answers"
-
-
-def is_approval(value: Any) -> bool:
-    """Whether an answer says yes; everything unclear is a no (spec/behaviour-tools §2.6)."""
-    if isinstance(value, bool):
-        return value
-    if isinstance(value, dict):
-        if isinstance(value.get("approved"), bool):
-            return bool(value["approved"])
-        return is_approval(value.get("decision", value.get("answer", "")))
-    return isinstance(value, str) and value.strip().lower() in APPROVE_WORDS
 
 
 async def ask(leg: Leg, call_id: str, payload: dict[str, Any]) -> Any:

@@ -159,9 +159,12 @@ def _value(name: str, prefix: str, anchors: tuple[str, ...], chars: str, least: 
     `$NAME`, `base64-encoded`.
     """
     one = f"[{chars}]"
+    # Nothing here may look further than one character past the body: that is all that is known.
+    has_dots = "." in chars or chars.startswith("^")
+    dots = "\\." if has_dots else "(?!)"
     is_reference = (
         "(?:\\.{0,2}/|https?:|\\$[A-Z_{(]|%[sd({]|\\*\\*"
-        f"|[A-Za-z_][A-Za-z0-9_]{{0,23}}(?:\\.[A-Za-z_][A-Za-z0-9_]{{0,23}})+(?!{one})"
+        f"|[A-Za-z_][A-Za-z0-9_]{{0,23}}(?:{dots}[A-Za-z_][A-Za-z0-9_]{{0,23}})+(?!{one})"
         f"|[A-Za-z]{{1,12}}[0-9]{{1,4}}-[A-Za-z]{{1,12}}(?!{one}))"
     )
     is_telling = f"(?={one}{{0,{_LONG - 2}}}(?:[0-9]|[!@#$%^&*?+=~]{one}))"
