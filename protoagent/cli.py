@@ -52,9 +52,13 @@ def _run(words: list[str]) -> int:
     from django.core.management import execute_from_command_line
     from django.db import DatabaseError
 
+    from protoagent.config import services as config
     from protoagent.core.errors import AgentError
 
     try:
+        if words[0] == "serve":
+            # Before Django, whose start would only warn of it.
+            config.reload()
         execute_from_command_line(["protoagent", *words])
     except KeyboardInterrupt:
         return 130

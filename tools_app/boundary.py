@@ -23,7 +23,7 @@ from protoagent.journal.writer import store, submit
 from protoagent.security.redaction import mask_text, mask_value
 from tools_app import inflight
 from tools_app.approvals import Declined
-from tools_app.groups.rendering import split_component
+from tools_app.components import split_component
 from tools_app.models import CallStatus, ToolCall
 from tools_app.spec import ToolContext, ToolSpec
 

@@ -56,7 +56,7 @@ class ApiTokenAdmin(ReadOnlyAdmin):
             except NotFound:  # somebody else was faster
                 continue
             count += 1
-        self.message_user(request, f"{count} tokens revoked.")
+        self.message_user(request, f"Tokens revoked: {count}.")
 
     def has_revoke_permission(self, request: Any) -> bool:
         return bool(request.user.is_superuser)
@@ -93,4 +93,4 @@ class AccountAdmin(UserAdmin):
     def sign_out_everywhere(self, request: Any, queryset: QuerySet[User]) -> None:
         """Every browser session of the selected accounts has ended."""
         count = sum(browsers.sign_out_others(account, keep="") for account in queryset)
-        self.message_user(request, f"{count} sessions ended.")
+        self.message_user(request, f"Sessions ended: {count}.")

@@ -14,5 +14,8 @@ urlpatterns = [
     path("account/password/", account.change_password, name="account-password"),
     path("account/sessions/end/", account.end_all_sessions, name="account-sessions-end"),
     path("account/sessions/<str:number>/end/", account.end_session, name="account-session-end"),
+    # The admin has doors of its own; there is one of each, with its record and its throttle.
     path("admin/login/", account.admin_sign_in, name="admin-login"),
+    path("admin/logout/", account.sign_out, name="admin-logout"),
+    path("admin/password_change/", account.admin_password, name="admin-password"),
 ]

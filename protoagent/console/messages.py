@@ -60,17 +60,17 @@ class Prose:
         """Whether there is anything to show; white space alone is nothing."""
         return any(not text.isspace() for _, text in self.pieces if text)
 
-    def add(self, seq: int, text: str, *, live: bool) -> list[Edit]:
-        """Append a piece; the edits that bring an open page up to date, if it is live."""
+    def add(self, pieces: list[tuple[int, str]], *, live: bool) -> list[Edit]:
+        """Append pieces; the edits that bring an open page up to date, if it is live."""
         before = self.source if live and self._stream is None and self.is_visible else ""
         is_first = not self.is_visible
-        self.pieces.append((seq, text))
+        self.pieces += pieces
         if not live or is_first:
             return []
         if self._stream is None:
             self._stream = StreamMarkdown()
             self._stream.feed(before)
-        return self._stream.feed(text)
+        return self._stream.feed("".join(text for _, text in pieces))
 
     def close(self, *, live: bool) -> list[Edit]:
         """The text is complete."""

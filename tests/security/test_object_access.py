@@ -30,11 +30,11 @@ def test_nobody_ends_another_accounts_session_from_the_account_page(role):
 def test_nobody_sees_another_accounts_sessions_or_sign_ins(role):
     ada, mallory = make_account("ada"), make_account("mallory", scope=role)
     hers = browser_of()
-    hers.get("/login/", headers={"user-agent": "Adas Browser"})
-    post_form(hers, f"/login/{codes.issue(ada)}/", headers={"user-agent": "Adas Browser"})
+    hers.get("/login/", headers={"user-agent": "Adas-Browser/7"})
+    post_form(hers, f"/login/{codes.issue(ada)}/", headers={"user-agent": "Adas-Browser/7"})
 
-    assert "Adas Browser" in hers.get("/account/").content.decode()
-    assert "Adas Browser" not in browser_of(mallory).get("/account/").content.decode()
+    assert "Adas-Browser/7" in hers.get("/account/").content.decode()
+    assert "Adas-Browser/7" not in browser_of(mallory).get("/account/").content.decode()
 
 
 def test_a_viewer_changes_no_password_but_its_own():

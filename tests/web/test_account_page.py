@@ -142,3 +142,21 @@ def test_nothing_changes_on_a_get(path):
 
     assert client.get(path).status_code == 405
     assert client.get("/page/").status_code == 200
+
+
+CHROME = "Mozilla/5.0 (X11; Linux x86_64) AppleWebKit/537.36 Chrome/150.0.0.0 Safari/537.36"
+
+
+@pytest.mark.parametrize(
+    ("user_agent", "label"),
+    [
+        (CHROME, "Chrome on Linux"),
+        (f"{CHROME} Edg/150.0", "Edge on Linux"),
+        ("Mozilla/5.0 (Windows NT 10.0; rv:140.0) Gecko Firefox/140.0", "Firefox on Windows"),
+        ("Mozilla/5.0 (iPhone; CPU iPhone OS 18_0 like Mac OS X) Safari/604.1", "Safari on iPhone"),
+        ("curl/8.9", "curl/8.9"),
+        ("", "Unknown browser"),
+    ],
+)
+def test_a_browser_is_named_as_people_call_it(user_agent, label):
+    assert browsers.label(user_agent) == label

@@ -25,6 +25,25 @@ log = logging.getLogger(__name__)
 
 SEEN_EVERY = timedelta(minutes=1)
 RENEW_EVERY = timedelta(days=1)
+# In this order: Edge and Opera also call themselves Chrome, and all call themselves Safari.
+_BROWSERS = (
+    ("Edg/", "Edge"),
+    ("OPR/", "Opera"),
+    ("Firefox/", "Firefox"),
+    ("Chrome/", "Chrome"),
+    ("CriOS/", "Chrome"),
+    ("FxiOS/", "Firefox"),
+    ("Safari/", "Safari"),
+)
+_SYSTEMS = (
+    ("iPhone", "iPhone"),
+    ("iPad", "iPad"),
+    ("Android", "Android"),
+    ("Windows", "Windows"),
+    ("Mac OS X", "macOS"),
+    ("CrOS", "ChromeOS"),
+    ("Linux", "Linux"),
+)
 
 
 def account_of(session_key: str) -> User | None:
@@ -72,9 +91,24 @@ def sign_out(account: User, number: str) -> None:
     raise NotFound("this session has ended already")
 
 
+def prune() -> int:
+    """Sessions that have expired are gone; how many went."""
+    count, _ = BrowserSession.objects.filter(expire_date__lt=clock.now()).delete()
+    return count
+
+
 def number_of(row: BrowserSession) -> str:
     """A session's public name. Its key is a credential and stays out of pages."""
     return tokens.fingerprint(f"session:{row.session_key}")[:16]
+
+
+def label(user_agent: str) -> str:
+    """A browser as people call it, such as "Firefox on Linux"; what is unknown stays as it is."""
+    browser = next((name for mark, name in _BROWSERS if mark in user_agent), "")
+    system = next((name for mark, name in _SYSTEMS if mark in user_agent), "")
+    if not browser:
+        return user_agent[:60] or "Unknown browser"
+    return f"{browser} on {system}" if system else browser
 
 
 def mark_seen(store: sessions.SessionStore) -> None:

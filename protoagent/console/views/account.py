@@ -121,6 +121,13 @@ def admin_sign_in(request: HttpRequest) -> HttpResponse:
 
 @require_safe
 @watchers
+def admin_password(request: HttpRequest) -> HttpResponse:
+    """The admin's own page for it does not count wrong guesses at the old password."""
+    return HttpResponseRedirect("/account/")
+
+
+@require_safe
+@watchers
 def account(request: HttpRequest) -> HttpResponse:
     """The account's own page: password, sessions, latest sign-ins."""
     return _account_page(request, PasswordForm(_me(request)))
@@ -226,11 +233,14 @@ def _account_page(request: HttpRequest, form: PasswordForm, *, status: int = 200
             {
                 "row": row,
                 "number": browsers.number_of(row),
+                "label": browsers.label(row.user_agent),
                 "is_this": row.pk == request.session.session_key,
             }
             for row in browsers.of_account(me)[:50]
         ],
-        "sign_ins": sign_ins.of_account(me),
+        "sign_ins": [
+            {"row": row, "label": browsers.label(row.user_agent)} for row in sign_ins.of_account(me)
+        ],
     }
     return render(request, "registration/account.html", context, status=status)
 
