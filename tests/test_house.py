@@ -44,11 +44,13 @@ async def test_the_event_loop_cannot_leave_either():
 
 
 def test_loopback_stays_open():
-    with socket.create_server(("127.0.0.1", 0)) as listener:
-        with socket.create_connection(listener.getsockname(), 2):
-            accepted, _ = listener.accept()
+    listener = socket.create_server(("127.0.0.1", 0))
 
-    assert accepted.close() is None
+    with listener, socket.create_connection(listener.getsockname(), 2):
+        accepted, peer = listener.accept()
+        accepted.close()
+
+    assert peer[0] == "127.0.0.1"
 
 
 def test_the_home_is_a_scratch_directory_of_this_worker():

@@ -161,7 +161,9 @@ class ChatConsumer(GuardedConsumer):
         runner.attach()
         cursor = session.last_seq if after is None else min(after, session.last_seq)
         await self.send_frame({"type": "hello", "session": key, "last_seq": session.last_seq})
-        self._subscription = live.hub.subscribe(session.pk, cursor)
+        self._subscription = live.hub.subscribe(
+            session.pk, cursor, caught_up=cursor == session.last_seq
+        )
         self._pump = asyncio.get_running_loop().create_task(self._follow(self._subscription))
 
     async def received(self, frame: Frame) -> None:

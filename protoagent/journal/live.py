@@ -33,16 +33,17 @@ RETRY_S = 1.0
 class Subscription:
     """One listener's place in one session's journal. Use as `async for frames in …`."""
 
-    def __init__(self, hub: LiveHub, session_id: int, cursor: int) -> None:
+    def __init__(self, hub: LiveHub, session_id: int, cursor: int, *, caught_up: bool) -> None:
         self.session_id = session_id
         self.cursor = cursor
         self._hub = hub
         self._loop = asyncio.get_running_loop()
         self._thread = threading.get_ident()
         self._pushed: deque[Frame] = deque()
-        self._behind = True  # the first look is always at the rows
+        self._behind = not caught_up
         self._wake = asyncio.Event()
-        self._wake.set()
+        if self._behind:
+            self._wake.set()
         self._closed = False
 
     def push(self, frames: list[Frame]) -> None:
@@ -114,10 +115,14 @@ class LiveHub:
         self._by_session: dict[int, set[Subscription]] = defaultdict(set)
         self._pollers: dict[asyncio.AbstractEventLoop, asyncio.Task[None]] = {}
 
-    def subscribe(self, session_id: int, after: int) -> Subscription:
-        """Follow a session from the event after `after`. Call on the listener's loop."""
+    def subscribe(self, session_id: int, after: int, *, caught_up: bool = False) -> Subscription:
+        """Follow a session from the event after `after`. Call on the listener's loop.
+
+        `caught_up` says that `after` was the newest event a moment ago: then the first
+        look at the rows is left to the next poll.
+        """
         loop = asyncio.get_running_loop()
-        subscription = Subscription(self, session_id, after)
+        subscription = Subscription(self, session_id, after, caught_up=caught_up)
         with self._lock:
             self._by_session[session_id].add(subscription)
         poller = self._pollers.get(loop)

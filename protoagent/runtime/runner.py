@@ -138,10 +138,11 @@ class Runner:
 
     async def _look(self) -> None:
         renew = clock.monotonic() - self._renewed_at >= RENEW_EVERY_S
-        held, stops, steered = await database_sync_to_async(self._read)(tuple(self.legs), renew)
+        asked = tuple(self.legs)  # turns that begin during the look are not part of it
+        held, stops, steered = await database_sync_to_async(self._read)(asked, renew)
         if renew:
             self._renewed_at = clock.monotonic()
-            for turn_id in set(self.legs) - held:
+            for turn_id in set(asked) - held:
                 self._lose(turn_id)
         for turn_id in stops:
             self._stop(turn_id)

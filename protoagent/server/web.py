@@ -7,6 +7,7 @@ import importlib
 import logging
 import signal
 import socket
+import sys
 
 from channels.db import database_sync_to_async as in_db
 from django.db import DatabaseError
@@ -30,12 +31,16 @@ def preload() -> None:
         importlib.import_module(name)
 
 
+SWITCH_S = 0.001
+
+
 def run(listener: socket.socket) -> None:
     """Serve on `listener` until SIGTERM.
 
     Then sockets close with 1012, running turns give their leases back, and what is
     still unanswered gets 503.
     """
+    sys.setswitchinterval(SWITCH_S)
     web = importlib.import_module("protoagent.server.daphne")
     application = importlib.import_module("protoagent.asgi").application
     heart = Heart()

@@ -221,7 +221,7 @@ def test_an_unknown_role_ends_with_a_usage_line(tmp_path):
     assert "web, worker, ticker" in result.stderr.replace("'", "")
 
 
-def test_serve_works_on_postgres(make_server, postgres_url):
+def test_serve_works_on_postgres(postgres_url, make_server):
     server = make_server({"DATABASE_URL": postgres_url})
 
     assert server.is_ready()

@@ -6,6 +6,7 @@ import pytest
 
 from protoagent.accounts.models import BrowserSession, SignIn
 from protoagent.accounts.services import codes
+from protoagent.journal.services import agents
 from tests.accounts.factories import PASSWORD, browser_of, make_account, post_form
 from tests.security import walk
 
@@ -113,6 +114,7 @@ def test_a_get_changes_nothing_on_any_route(settings):
     from django.core import serializers
     from django.db import connection
 
+    agents.current()  # there from the start of every instance
     make_account("ada", password=PASSWORD)
     client = browser_of()
     post_form(client, "/login/", {"username": "ada", "password": PASSWORD})

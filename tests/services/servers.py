@@ -156,7 +156,7 @@ def _new_home() -> Path:
 
 @pytest.fixture
 def make_server() -> Iterator[ServerFactory]:
-    """`make_server(env={…}, arguments=[…], home=…, start=True)` → Server, stopped after the test."""
+    """`make_server(env={…}, arguments=[…], home=…, start=True)` → Server; ends after the test."""
     servers: list[Server] = []
 
     def make(
