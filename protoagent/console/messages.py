@@ -192,6 +192,18 @@ class Usage:
         self.cost_usd += float(data.get("cost_usd") or 0)
 
     @property
+    def tokens(self) -> str:
+        """`31.8k in · 2.1k out`, or blank."""
+        if not self.input_tokens and not self.output_tokens:
+            return ""
+        sent, got = rendering.amount(self.input_tokens), rendering.amount(self.output_tokens)
+        return f"{sent} in · {got} out"
+
+    @property
+    def cost(self) -> str:
+        return rendering.money(self.cost_usd)
+
+    @property
     def text(self) -> str:
         """`12.4k tokens · $0.021`, or blank."""
         tokens = self.input_tokens + self.output_tokens

@@ -108,6 +108,18 @@ def around(session: ChatSession, look: Look, anchor: str) -> Stretch:
     return _aimed(stretch, session, look, turn, target, newer=newer)
 
 
+def source_of(session: ChatSession, look: Look, element_id: str) -> str:
+    """The message with this element id as it was written. Raises NotFound."""
+    turn, _ = _resolve(session, element_id)
+    view = TurnView(look)
+    for event in events_of([turn.pk], upto=_last_seq(session)).get(turn.pk, ()):
+        view.apply(event, live=False)
+    source = view.source(element_id)
+    if source is None:
+        raise NotFound("this message is not here any more")
+    return source
+
+
 def events_of(turn_ids: Iterable[str], *, upto: int) -> dict[str, list[Event]]:
     """The events of these turns up to number `upto`, by turn, in order."""
     rows = (

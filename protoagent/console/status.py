@@ -114,6 +114,21 @@ class Status:
         }
 
 
+def blank(look: Look) -> Status:
+    """The status of a session that does not exist yet."""
+    return Status(
+        session_key="",
+        title="New session",
+        turn=IDLE,
+        since=None,
+        kicker="",
+        model="",
+        incognito=False,
+        ask="",
+        look=look,
+    )
+
+
 def of(session_id: int, look: Look) -> Status:
     """The status of a session. Raises NotFound when it is deleted."""
     session = ChatSession.objects.present().filter(pk=session_id).first()

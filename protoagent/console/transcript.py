@@ -177,6 +177,14 @@ class TurnView:
         last = newest.parts[-1] if newest and newest.parts else None
         return not (isinstance(last, Prose) and last.is_visible and not last.is_closed)
 
+    def source(self, element_id: str) -> str | None:
+        """A message as it was written, or None when it is not here."""
+        for message in self.messages:
+            if message.element_id == element_id:
+                prose = [part.source for part in message.parts if isinstance(part, Prose)]
+                return message.text if message.kind != "agent" else "\n\n".join(prose)
+        return None
+
     # — parts —
 
     def _add_message(self, message: Message) -> Message:

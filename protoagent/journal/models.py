@@ -347,6 +347,13 @@ class QueuedMessage(models.Model):
                 name="journal_queued_state",
             ),
         ]
+        indexes = [
+            models.Index(
+                fields=["created_at"],
+                condition=Q(state="pending"),
+                name="journal_queued_pending",
+            ),
+        ]
 
     def __str__(self) -> str:
         return f"{self.kind} {self.state}"

@@ -162,7 +162,7 @@ class Runner:
         )
         return (
             held,
-            turns.stops_wanted(self.holder),
+            turns.stops_wanted(turn_ids),
             list(pending.values_list("session", flat=True)),
         )
 

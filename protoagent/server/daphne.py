@@ -13,13 +13,13 @@ import json
 import logging
 import socket
 from collections.abc import Awaitable, Callable
-from typing import Any
+from typing import Any, cast
 
 from daphne.http_protocol import HTTPFactory, WebRequest
 from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
-from twisted.internet import reactor
-from twisted.logger import globalLogBeginner
+from twisted.internet import reactor as _installed_reactor
+from twisted.logger import LogPublisher, globalLogBeginner
 
 log = logging.getLogger(__name__)
 
@@ -33,6 +33,8 @@ GRACE_S = 3.0
 RETRY_AFTER = [(b"content-type", b"application/json"), (b"retry-after", b"1")]
 
 Message = dict[str, Any]
+# Twisted types the module as an interface, but it is the object that Daphne has installed.
+reactor = cast(Any, _installed_reactor)
 
 
 class Request(WebRequest):  # type: ignore[misc]
@@ -174,7 +176,7 @@ class WebServer(Server):  # type: ignore[misc]
     @property
     def loop(self) -> asyncio.AbstractEventLoop:
         """The event loop of the reactor."""
-        return reactor._asyncioEventloop  # type: ignore[no-any-return,attr-defined]
+        return reactor._asyncioEventloop
 
     def run(self) -> None:
         """Serve until `stop_soon`."""
@@ -187,14 +189,15 @@ class WebServer(Server):  # type: ignore[misc]
             openHandshakeTimeout=self.websocket_handshake_timeout,
             utf8validateIncoming=False,
         )
+        # Twisted's own log says nothing that our loggers do not; this observer has no readers.
         globalLogBeginner.beginLoggingTo(
-            [lambda _: None], redirectStandardIO=False, discardBuffer=True
+            [LogPublisher()], redirectStandardIO=False, discardBuffer=True
         )
         asyncio.set_event_loop(self.loop)
-        reactor.callLater(1, self.application_checker)  # type: ignore[attr-defined]
-        reactor.callLater(2, self.timeout_checker)  # type: ignore[attr-defined]
-        reactor.callWhenRunning(self._begin)  # type: ignore[attr-defined]
-        reactor.run(installSignalHandlers=False)  # type: ignore[attr-defined]
+        reactor.callLater(1, self.application_checker)
+        reactor.callLater(2, self.timeout_checker)
+        reactor.callWhenRunning(self._begin)
+        reactor.run(installSignalHandlers=False)
 
     def _begin(self) -> None:
         self._starting = self.loop.create_task(self._start(), name="web-start")
@@ -202,12 +205,12 @@ class WebServer(Server):  # type: ignore[misc]
     async def _start(self) -> None:
         try:
             await self._on_start()
-            self._port = reactor.adoptStreamPort(  # type: ignore[attr-defined]
+            self._port = reactor.adoptStreamPort(
                 self._listener.fileno(), self._listener.family, self.http_factory
             )
         except BaseException:
             log.exception("the web server could not start")
-            reactor.stop()  # type: ignore[attr-defined]
+            reactor.stop()
             raise
 
     async def handle_reply(self, protocol: Any, message: Message) -> None:
@@ -226,7 +229,7 @@ class WebServer(Server):  # type: ignore[misc]
             self._port.stopListening()
             await asyncio.gather(self._end_connections(), self._on_stop(), return_exceptions=True)
         finally:
-            reactor.stop()  # type: ignore[attr-defined]
+            reactor.stop()
 
     async def _end_connections(self) -> None:
         """Tell everybody, give the applications a moment, then cancel what still runs."""

@@ -5,7 +5,6 @@ from __future__ import annotations
 import os
 import signal
 import socket
-import sqlite3
 import subprocess
 import sys
 import time
@@ -33,9 +32,8 @@ def role_pid(server: Server, role: str) -> int:
 
 
 def heartbeat_pids(server: Server, role: str) -> set[int]:
-    with sqlite3.connect(server.home / "db.sqlite3") as database:
-        rows = database.execute("SELECT pid FROM journal_heartbeat WHERE role = ?", [role])
-        return {pid for (pid,) in rows}
+    rows = server.query(f"SELECT pid FROM journal_heartbeat WHERE role = '{role}'")
+    return {pid for (pid,) in rows}
 
 
 def serve_once(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:

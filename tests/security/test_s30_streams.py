@@ -61,7 +61,12 @@ async def test_a_refused_frame_gets_an_error_and_the_socket_stays(chat):  # noqa
     socket = await open_socket("one")
     answers = []
 
-    for frame in ("{", "[]", '{"type": "nope"}', '{"type": "message", "text": 5, "client_id": "x"}'):
+    for frame in (
+        "{",
+        "[]",
+        '{"type": "nope"}',
+        '{"type": "message", "text": 5, "client_id": "x"}',
+    ):
         await socket.send_to(frame)
         answers.append(json.loads(await socket.receive_from()))
     await socket.send_to('{"type": "ping"}')

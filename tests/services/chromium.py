@@ -11,7 +11,7 @@ import os
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import pytest
 
@@ -95,7 +95,7 @@ def open_page(browser: Browser) -> Iterator[PageFactory]:
         signed_in: bool = True,
         width: int = 1440,
         height: int = 900,
-        scheme: str = "light",
+        scheme: Literal["light", "dark"] = "light",
         context: Any = None,
         **options: Any,
     ) -> Page:

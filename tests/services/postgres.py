@@ -6,6 +6,7 @@ DATABASE_URL pointing at it, stops it and exits with the command's code.
 
 from __future__ import annotations
 
+import contextlib
 import importlib.util
 import itertools
 import os
@@ -14,7 +15,7 @@ import shutil
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
@@ -68,8 +69,11 @@ def start(directory: Path, binaries: Path) -> shared.Record:
     }
     with (directory / "log").open("w") as log:
         process = subprocess.Popen(
-            [binaries / "postgres", "-D", data, "-p", str(port)]
-            + [part for item in settings.items() for part in ("-c", "=".join(item))],
+            [
+                str(binaries / "postgres"),
+                *("-D", str(data), "-p", str(port)),
+                *(part for item in settings.items() for part in ("-c", "=".join(item))),
+            ],
             stdout=log,
             stderr=log,
             stdin=subprocess.DEVNULL,
@@ -115,12 +119,15 @@ def _server_of_the_run() -> str:
 
 
 @pytest.fixture
-def postgres_url(request: pytest.FixtureRequest) -> str:
+def postgres_url() -> Iterator[str]:
     """DATABASE_URL of a new, empty database that is dropped after the test."""
-    return _new_database(request.addfinalizer)
+    with scratch_database() as url:
+        yield url
 
 
-def _new_database(add_finalizer: Callable[[Callable[[], None]], None]) -> str:
+@contextlib.contextmanager
+def scratch_database() -> Iterator[str]:
+    """DATABASE_URL of a new, empty database on the server of the run."""
     server = _server_of_the_run()
     name = f"scratch_{run_dir.worker()}_{os.getpid()}_{next(_numbers)}"
 
@@ -129,8 +136,10 @@ def _new_database(add_finalizer: Callable[[Callable[[], None]], None]) -> str:
             connection.execute(statement)
 
     execute(f'CREATE DATABASE "{name}"')
-    add_finalizer(lambda: execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)'))
-    return f"{server}/{name}"
+    try:
+        yield f"{server}/{name}"
+    finally:
+        execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
 def main(command: list[str]) -> int:

@@ -2,23 +2,27 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 import re
 import secrets
 import signal
+import sqlite3
 import subprocess
 import sys
 import tempfile
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 import httpx
+import psycopg
 import pytest
 
 from tests import run_dir
-from tests.services import shared
+from tests.services import postgres, shared
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 _SIGN_IN = re.compile(r"https?://\S+/login/[^\s/]+/")
@@ -116,6 +120,15 @@ class Server:
         except httpx.HTTPError:
             return False
 
+    def query(self, statement: str) -> list[tuple[Any, ...]]:
+        """The rows of one SELECT on the server's own database."""
+        url = self.environment.get("DATABASE_URL")
+        if url:
+            with psycopg.connect(url) as connection:
+                return connection.execute(statement).fetchall()  # type: ignore[call-overload]
+        with contextlib.closing(sqlite3.connect(self.home / "db.sqlite3", timeout=20)) as database:
+            return database.execute(statement).fetchall()
+
     def children(self) -> dict[int, str]:
         """Process id → command line of every process below the supervisor (Linux)."""
         found: dict[int, str] = {}
@@ -142,7 +155,7 @@ class Server:
                 self.process.kill()
                 self.process.wait(5)
         for pid in below:
-            if not shared.wait_until(lambda pid=pid: not shared.is_alive(pid), 10):
+            if not shared.wait_until(partial(shared.is_gone, pid), 10):
                 shared.stop(pid, (signal.SIGKILL,))
         return self.process.returncode
 
@@ -154,10 +167,20 @@ def _new_home() -> Path:
     return Path(tempfile.mkdtemp(prefix="home-", dir=run_dir.root()))
 
 
+@contextlib.contextmanager
+def _database() -> Iterator[dict[str, str]]:
+    """The environment that names a server's database: PostgreSQL when the run is on PostgreSQL."""
+    if not os.environ.get("DATABASE_URL", "").startswith("postgres"):
+        yield {}
+        return
+    with postgres.scratch_database() as url:
+        yield {"DATABASE_URL": url}
+
+
 @pytest.fixture
 def make_server() -> Iterator[ServerFactory]:
     """`make_server(env={…}, arguments=[…], home=…, start=True)` → Server; ends after the test."""
-    servers: list[Server] = []
+    ending = contextlib.ExitStack()
 
     def make(
         env: dict[str, str] | None = None,
@@ -166,24 +189,25 @@ def make_server() -> Iterator[ServerFactory]:
         home: Path | None = None,
         start: bool = True,
     ) -> Server:
-        server = Server(home or _new_home(), env or {}, arguments or [])
-        servers.append(server)
+        database = ending.enter_context(_database())
+        server = Server(home or _new_home(), {**database, **(env or {})}, arguments or [])
+        ending.callback(server.stop)
         return server.start() if start else server
 
-    yield make
-    for server in reversed(servers):
-        server.stop()
+    with ending:
+        yield make
 
 
 @pytest.fixture
 def server(make_server: ServerFactory) -> Server:
-    """A ready server of this test's own: offline model, SQLite, all roles."""
+    """A ready server of this test's own: offline model, all roles."""
     return make_server()
 
 
 @pytest.fixture(scope="module")
 def shared_server() -> Iterator[Server]:
     """A ready server for all tests of a module; use session keys of your own."""
-    server = Server(_new_home(), {}).start()
-    yield server
-    server.stop()
+    with _database() as environment:
+        server = Server(_new_home(), environment).start()
+        yield server
+        server.stop()

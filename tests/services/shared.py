@@ -72,6 +72,11 @@ def stop(pid: int, signals: tuple[int, ...] = (signal.SIGINT, signal.SIGKILL)) -
             return
 
 
+def is_gone(pid: int) -> bool:
+    """Whether `pid` runs no more."""
+    return not is_alive(pid)
+
+
 def is_alive(pid: int) -> bool:
     """Whether `pid` runs; a child that ended is reaped by the way."""
     with contextlib.suppress(ChildProcessError):

@@ -59,7 +59,6 @@ class PasswordForm(forms.Form):
 
     def __init__(self, account: User, *args: Any, **kwargs: Any) -> None:
         super().__init__(*args, **kwargs)
-        self.account = account
         if not account.has_usable_password():
             del self.fields["current"]
 

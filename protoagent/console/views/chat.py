@@ -2,31 +2,25 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
 from typing import Any
 
 from asgiref.sync import async_to_sync
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
-from django.utils import timezone
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
-from protoagent.console import rendering, sessions as lists, snapshot, status
+from protoagent.console import details, snapshot, status
+from protoagent.console import sessions as lists
 from protoagent.console.rendering import Look
 from protoagent.console.shell import look_of
 from protoagent.console.views import sessions as session_views
 from protoagent.core.errors import AgentError, NotFound
-from protoagent.core.text import one_line
-from protoagent.journal.models import ChatSession, Turn
+from protoagent.journal.models import ChatSession
 from protoagent.journal.services import agents, sessions
 from protoagent.providers import catalog
 from protoagent.web import htmx
 from protoagent.web.auth import watchers
-from tools_app import inflight
-from tools_app.models import ToolCall
-
-ORIGIN_NAMES = {"operator": "you", **{name: label for name, (label, _) in rendering.ORIGINS.items()}}
 
 
 @require_safe
@@ -77,10 +71,9 @@ def source(request: HttpRequest, key: str, number: int) -> HttpResponse:
 def aside(request: HttpRequest, key: str) -> HttpResponse:
     """The details of a session: the run, what is in flight, what it has used."""
     row = find(key)
-    context = aside_context(row, look_of(request, key))
-    return htmx.render_panel(
-        request, "console/aside_page.html", "console/_aside.html", {**context, "session": row}
-    )
+    look = look_of(request, key)
+    context = {"session": row, "look": look, "details": details.of(row, look)}
+    return htmx.render_panel(request, "console/aside_page.html", "console/_aside.html", context)
 
 
 @require_safe
@@ -89,7 +82,8 @@ def model_menu(request: HttpRequest) -> HttpResponse:
     """The models that can be chosen, for a session or for the one that is about to begin."""
     key = request.GET.get("session", "")
     current = find(key).model if key else request.GET.get("model", "")
-    problem, names = "", []
+    problem = ""
+    names: list[str] = []
     try:
         names = async_to_sync(catalog.list_models)()
     except AgentError as error:
@@ -128,8 +122,8 @@ def _page(
 ) -> HttpResponse:
     context = {
         **_common(request, row.key),
-        **aside_context(row, look),
         "session": row,
+        "details": details.of(row, look),
         "look": look,
         "stretch": stretch,
         "status": status.of(row.pk, look),
@@ -147,62 +141,3 @@ def _render(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:
     response = render(request, "console/chat.html", context)
     patch_vary_headers(response, htmx.VARY)
     return response
-
-
-@dataclass(frozen=True)
-class Flight:
-    """A call that has begun and not ended."""
-
-    call: ToolCall
-    target: str
-
-    @property
-    def clock(self) -> str:
-        return rendering.running_since(self.call.started_at)
-
-
-def aside_context(row: ChatSession, look: Look) -> dict[str, Any]:
-    """What `_aside.html` needs."""
-    turns = Turn.objects.filter(session=row)
-    turn = turns.defer("messages", "text", "answer").order_by("-number").first()
-    open_calls = inflight.open_calls(row.agent.key).filter(turn__session=row)
-    flights = [Flight(call, _target(call)) for call in open_calls]
-    return {
-        "look": look,
-        "run": Run(turn, look) if turn else None,
-        "flights": flights,
-        "totals": totals(row),
-    }
-
-
-def _target(call: ToolCall) -> str:
-    from_arguments = rendering_target(call)
-    return one_line(from_arguments, 80)
-
-
-def rendering_target(call: ToolCall) -> str:
-    """The call's one-line target."""
-    from protoagent.console.calls import target_of
-
-    return target_of(call.name, call.arguments)
-
-
-@dataclass(frozen=True)
-class Totals:
-    """What a session has used so far."""
-
-    turns: int
-    usage: str
-
-
-def totals(row: ChatSession) -> Totals:
-    from django.db.models import Count, Sum
-
-    found = Turn.objects.filter(session=row).aggregate(
-        turns=Count("pk"), tin=Sum("input_tokens"), tout=Sum("output_tokens"), usd=Sum("cost_usd")
-    )
-    usage = Usage(int(found["tin"] or 0), int(found["tout"] or 0), float(found["usd"] or 0))
-    return Totals(found["turns"], usage)
-
-
-_ = timezone

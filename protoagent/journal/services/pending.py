@@ -81,6 +81,7 @@ def deliver(session_id: int, turn_id: str) -> Delivery | None:
         "text": "Read your message." if len(rows) == 1 else f"Read your {len(rows)} messages.",
         "kind": "delivered",
         "client_ids": list(client_ids),
+        "texts": [row.text for row in rows],  # an edited message was received with another text
     }
     return Delivery(tuple(row.text for row in rows), client_ids, (NewEvent("note", note, turn_id),))
 
@@ -147,17 +148,22 @@ def turn_into_steer(session_id: int, client_id: str) -> QueuedMessage:
     )
     if not changed:
         raise Conflict("the agent has read this message already")
+    data = {"text": row.text, "client_id": client_id, "mode": "steer", "origin": turn.origin}
+    append(session_id, [NewEvent("message.received", data, turn.pk)])
     publish_changed(session_id)
     row.kind, row.turn = QueuedKind.STEER, turn
     return row
 
 
 @transaction.atomic
-def release(session_id: int) -> int:
-    """What a stopped turn left on hold is due again; how many messages that are."""
-    changed = QueuedMessage.objects.filter(
+def release(session_id: int, *, client_id: str = "") -> int:
+    """What a stopped turn left on hold is due again, or one of it; how many messages that are."""
+    rows = QueuedMessage.objects.filter(
         session_id=session_id, state=QueuedState.PENDING, on_hold=True
-    ).update(on_hold=False)
+    )
+    if client_id:
+        rows = rows.filter(client_id=client_id)
+    changed = rows.update(on_hold=False)
     if changed:
         publish_changed(session_id)
     return changed

@@ -352,20 +352,44 @@ def request_stop(session: ChatSession, *, by: str) -> Turn | None:
     return turn
 
 
-def stops_wanted(holder: str) -> list[str]:
-    """Turns of this holder that somebody wants to stop."""
-    rows = Turn.objects.filter(
-        holder=holder, status=TurnStatus.RUNNING, stop_requested_at__isnull=False
-    )
-    return list(rows.values_list("pk", flat=True))
+def stops_wanted(turn_ids: Iterable[str]) -> list[str]:
+    """Those of these turns that somebody wants to stop."""
+    rows = Turn.objects.filter(pk__in=list(turn_ids), stop_requested_at__isnull=False)
+    return list(rows.filter(status=TurnStatus.RUNNING).values_list("pk", flat=True))
+
+
+def open_turn_ids() -> list[str]:
+    """Turns that have not ended, 1,000 at most.
+
+    Literals, not parameters: only with them can SQLite use the partial index, and this
+    is asked twice a second for as long as the instance lives.
+    """
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT id FROM journal_turn WHERE status IN ('queued', 'running', 'waiting')"
+            " LIMIT 1000"
+        )
+        return [row[0] for row in cursor.fetchall()]
+
+
+def has_pending_messages() -> bool:
+    """Whether any message is not delivered yet; one look into a partial index."""
+    with connection.cursor() as cursor:
+        cursor.execute(
+            "SELECT EXISTS (SELECT 1 FROM journal_queuedmessage WHERE state = 'pending')"
+        )
+        return bool(cursor.fetchone()[0])
 
 
 def due_for_a_kick(*, grace_s: float = 1.0) -> list[str]:
     """Turns that nobody runs although they could go on: lost kicks, crashes, late answers."""
     now = clock.now()
     since = now - timedelta(seconds=grace_s)
+    candidates = open_turn_ids()
+    if not candidates:
+        return []
     busy = Turn.objects.active().filter(session=OuterRef("session"))
-    rows = Turn.objects.filter(session__deleted_at=None).filter(
+    rows = Turn.objects.filter(pk__in=candidates, session__deleted_at=None).filter(
         Q(status=TurnStatus.RUNNING, lease_until__lt=now)
         | Q(status=TurnStatus.WAITING, wake_at__lt=since)
         | Q(status=TurnStatus.QUEUED, queued_at__lt=since) & ~Exists(busy)
@@ -375,6 +399,8 @@ def due_for_a_kick(*, grace_s: float = 1.0) -> list[str]:
 
 def sessions_with_stranded_messages(*, grace_s: float = 1.0) -> list[int]:
     """Idle sessions whose pending messages should have become a turn."""
+    if not has_pending_messages():
+        return []
     since = clock.now() - timedelta(seconds=grace_s)
     busy = Turn.objects.filter(
         session=OuterRef("session"), status__in=["queued", "running", "waiting"]
