@@ -156,6 +156,12 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "/static/"
 STATICFILES_DIRS = [BASE_DIR / "static"]
+STATIC_ROOT = paths.home() / "static"
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "protoagent.server.assets.HashedStorage"},
+}
+WHITENOISE_KEEP_ONLY_HASHED_FILES = True
 
 LOGGING = {
     "version": 1,

@@ -13,6 +13,7 @@ urlpatterns: list[URLPattern | URLResolver] = [
     path("", include("protoagent.console.access_urls")),  # before the admin: its sign-in is ours
     path("admin/", admin.site.urls),
     path("", include("protoagent.api.urls")),
+    path("", include("protoagent.console.urls")),
 ]
 
 handler400 = "protoagent.web.errors.bad_request"

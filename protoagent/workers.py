@@ -6,6 +6,7 @@ import asyncio
 
 from asgiref.sync import async_to_sync
 
+from protoagent.accounts.services import browsers, sign_ins
 from protoagent.journal.services import sessions
 from protoagent.providers import pool
 from protoagent.runtime import runner, service
@@ -38,3 +39,5 @@ def tick() -> int:
 def tidy() -> None:
     """Once a minute: remove for good what nobody can bring back any more."""
     sessions.purge_deleted()
+    browsers.prune()
+    sign_ins.prune()

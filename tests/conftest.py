@@ -13,8 +13,8 @@ from tests import netguard, run_dir
 netguard.install()
 
 pytest_plugins = [
-    "tests.services.servers",
     "tests.services.postgres",
+    "tests.services.servers",
     "tests.services.redis",
     "tests.services.chromium",
 ]

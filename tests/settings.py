@@ -40,3 +40,9 @@ else:
     DATABASES["default"]["CONN_MAX_AGE"] = 0
 
 Q_CLUSTER = {**Q_CLUSTER, "sync": False}
+
+STORAGES = {
+    "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},
+    "staticfiles": {"BACKEND": "django.contrib.staticfiles.storage.StaticFilesStorage"},
+}
+WHITENOISE_USE_FINDERS = True

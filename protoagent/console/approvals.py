@@ -15,6 +15,7 @@ from django.utils.html import escape
 from django.utils.safestring import SafeString, mark_safe
 
 from protoagent.core.text import is_hidden_character, one_line, reveal_hidden
+from tools_app.approvals import is_approval
 
 # Rows that everybody looks for first; anything else in the payload follows them.
 ROW_LABELS = {
@@ -125,10 +126,7 @@ def decision_of(payload: dict[str, Any], value: Any) -> tuple[str, str]:
     labels = {one.value: one.label for one in options_of(payload) if payload.get("options")}
     if isinstance(decision, str) and decision in labels:
         return labels[decision], reason
-    is_yes = decision is True or str(decision).strip().lower() in (
-        *("approve", "approved", "yes", "y", "true", "ok"),
-    )
-    return ("Approved once" if is_yes else "Denied"), reason
+    return ("Approved once" if is_approval(value) else "Denied"), reason
 
 
 def _given(given: list[Any]) -> list[Option]:

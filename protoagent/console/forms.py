@@ -101,7 +101,7 @@ def controls(
             values.get(one.name),
             html_id=f"{card}-{number}",
             zone=zone,
-            error=errors.get(one.name, ""),
+            error=_sentence(errors.get(one.name, "")),
             is_watched=one.name in watched,
         )
         for number, one in enumerate(step.fields)
@@ -146,6 +146,10 @@ def shown_value(one: Field, value: Any, zone: tzinfo) -> str:
     if one.format == "date-time" and (local := _local(value, zone)):
         return f"{local:%a} {local.day} {local:%b %Y, %H:%M} {local:%Z}"
     return reveal_hidden(str(value)) if isinstance(value, str) else json.dumps(value)
+
+
+def _sentence(text: str) -> str:
+    return text[:1].upper() + text[1:] + ("" if not text or text.endswith((".", "!")) else ".")
 
 
 def _control(one: Field, value: Any, **common: Any) -> Control:

@@ -130,12 +130,16 @@ class Wizard:
         )
 
     def submission(self) -> dict[str, Any]:
-        """The values of all fields that are shown; emptied ones are left out."""
+        """The values of all fields that are shown.
+
+        An emptied field is left out, or None where its default would take its place.
+        """
         return {
-            one.name: self.values[one.name]
+            one.name: self.values.get(one.name)
             for step in self.steps
             for one in step.fields
-            if forms.is_shown(one, self.values) and self.values.get(one.name) is not None
+            if forms.is_shown(one, self.values)
+            and (one.has_default or self.values.get(one.name) is not None)
         }
 
     def save(self, *, keep_step: bool = False) -> bool:

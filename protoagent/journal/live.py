@@ -13,6 +13,7 @@ import logging
 import threading
 from collections import defaultdict, deque
 from collections.abc import AsyncIterator, Callable
+from contextvars import Context
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -127,7 +128,11 @@ class LiveHub:
             self._by_session[session_id].add(subscription)
         poller = self._pollers.get(loop)
         if poller is None or poller.done():
-            self._pollers[loop] = loop.create_task(self._poll(loop), name="journal-poll")
+            # A context of its own: a poller outlives the request in which it was started, and
+            # asgiref binds the context of a request to the thread of that request.
+            self._pollers[loop] = loop.create_task(
+                self._poll(loop), name="journal-poll", context=Context()
+            )
         return subscription
 
     def drop(self, subscription: Subscription) -> None:

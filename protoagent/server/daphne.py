@@ -191,7 +191,7 @@ class WebServer(Server):  # type: ignore[misc]
         )
         # Twisted's own log says nothing that our loggers do not; this observer has no readers.
         globalLogBeginner.beginLoggingTo(
-            [LogPublisher()], redirectStandardIO=False, discardBuffer=True
+            [cast(Any, LogPublisher())], redirectStandardIO=False, discardBuffer=True
         )
         asyncio.set_event_loop(self.loop)
         reactor.callLater(1, self.application_checker)

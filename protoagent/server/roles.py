@@ -14,7 +14,7 @@ from django.conf import settings
 
 from protoagent.config import paths
 from protoagent.core.errors import AgentError
-from protoagent.server import listening, startup
+from protoagent.server import assets, listening, startup
 from protoagent.server.supervisor import Supervisor
 
 ROLES = ("web", "worker", "ticker")
@@ -35,6 +35,8 @@ def serve(roles: tuple[str, ...]) -> None:
         listening.claim_home(paths.run_dir() / "serve.lock", say)
     listener = listening.open_socket(settings.HOST, settings.PORT) if "web" in roles else None
     base_url = listening.url(settings.HOST, settings.PORT) if listener else None
+    if listener is not None:
+        assets.collect()  # before the web role's imports: they read the list of hashed names
     preparing = startup.prepare_in_a_fork(base_url)
     work = {name: _load(name, listener) for name in roles}
     _, status = os.waitpid(preparing, 0)

@@ -105,7 +105,10 @@ def _one_at_a_time() -> Iterator[None]:
 
 def _migrate() -> None:
     if missing := migrations.unapplied():
-        print(f"bringing the database up to date ({len(missing)} migrations) …", flush=True)
+        count = len(missing)
+        print(
+            f"bringing the database up to date ({count} migrations) …", file=sys.stderr, flush=True
+        )
         call_command("migrate", interactive=False, verbosity=0)
 
 

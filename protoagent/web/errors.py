@@ -188,6 +188,11 @@ def _broken(request: HttpRequest, number: str) -> HttpResponse:
     return _answer(request, 500, detail, {"id": number})
 
 
+def _theme(request: HttpRequest) -> str:
+    theme = request.COOKIES.get("theme", "")
+    return theme if theme in ("light", "dark") else ""
+
+
 def _answer(
     request: HttpRequest, status: int, detail: str, extra: dict[str, Any] | None = None
 ) -> HttpResponse:
@@ -197,6 +202,7 @@ def _answer(
         "status": status,
         "title": TITLES.get(status, TITLES[500 if status >= 500 else 400]),
         "detail": detail,
+        "theme": _theme(request),
         **(extra or {}),
     }
     # Rendered without the request: an error page must not need the database or a session.

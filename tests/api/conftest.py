@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 import pytest
+from asgiref.sync import ThreadSensitiveContext
 from django.test import AsyncClient, Client
 
 from protoagent.accounts.services import programs
@@ -37,6 +38,14 @@ async def ask_form(ctx: ToolContext) -> str:
 async def ask_why(ctx: ToolContext, question: str = "why?") -> str:
     """Ask one question."""
     return str(await ctx.ask({"kind": "question", "question": question}))
+
+
+class ThreadedClient(AsyncClient):
+    """Gives each request a thread of its own, as the ASGI handler does and AsyncClient does not."""
+
+    async def request(self, **request: Any) -> Any:
+        async with ThreadSensitiveContext():
+            return await super().request(**request)
 
 
 @dataclass
@@ -100,7 +109,7 @@ async def live(transactional_db: None, model: FakeModel, asking_tools: None) -> 
 
     mine = runner.attach()
     secret = (await in_db(programs.create)("tests", Scope.OPERATOR)).secret
-    yield Api(AsyncClient(), secret)
+    yield Api(ThreadedClient(), secret)
     await mine.shutdown()
     runner.detach()
 

@@ -57,7 +57,8 @@ def test_serve_prints_where_the_console_is_and_how_to_sign_in(server):
     assert server.sign_in_link.startswith(f"{server.url}/login/")
 
 
-def test_a_second_start_migrates_nothing_and_is_quick(server):
+def test_a_second_start_migrates_nothing_and_is_quick(make_server):
+    server = make_server(bare=True)
     server.stop()
     started = time.monotonic()
 

@@ -29,7 +29,7 @@ def _sample_routes(settings):
 def test_a_name_that_was_rebound_to_loopback_reaches_nothing(host):
     client = browser_of(make_account())
 
-    for path in ("/", "/page/", "/login/", "/healthz", "/api/thing", "/static/console/console.css"):
+    for path in ("/", "/page/", "/login/", "/healthz", "/api/thing", "/static/css/tokens.css"):
         response = client.get(path, headers={"host": host, "origin": f"http://{host}"})
         assert response.status_code == 400, path
 

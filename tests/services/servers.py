@@ -6,6 +6,7 @@ import contextlib
 import os
 import re
 import secrets
+import shutil
 import signal
 import sqlite3
 import subprocess
@@ -163,8 +164,18 @@ class Server:
 ServerFactory = Callable[..., Server]
 
 
-def _new_home() -> Path:
-    return Path(tempfile.mkdtemp(prefix="home-", dir=run_dir.root()))
+def _new_home(*, bare: bool) -> Path:
+    """A home with a migrated and otherwise empty database, or with nothing in it."""
+    home = Path(tempfile.mkdtemp(prefix="home-", dir=run_dir.root()))
+    if not bare:
+        template = shared.made_once("template-home", _make_template)
+        shutil.copy(template / "db.sqlite3", home)
+    return home
+
+
+def _make_template(home: Path) -> None:
+    home.mkdir(mode=0o700)
+    Server(home, {}).manage("migrate", "--verbosity=0", check=True)
 
 
 @contextlib.contextmanager
@@ -179,7 +190,10 @@ def _database() -> Iterator[dict[str, str]]:
 
 @pytest.fixture
 def make_server() -> Iterator[ServerFactory]:
-    """`make_server(env={…}, arguments=[…], home=…, start=True)` → Server; ends after the test."""
+    """`make_server(env={…}, arguments=[…], home=…, start=True)` → Server, ended after the test.
+
+    With `bare` its home has no database yet, as on a first start.
+    """
     ending = contextlib.ExitStack()
 
     def make(
@@ -188,9 +202,11 @@ def make_server() -> Iterator[ServerFactory]:
         *,
         home: Path | None = None,
         start: bool = True,
+        bare: bool = False,
     ) -> Server:
         database = ending.enter_context(_database())
-        server = Server(home or _new_home(), {**database, **(env or {})}, arguments or [])
+        place = home or _new_home(bare=bare or bool(database))
+        server = Server(place, {**database, **(env or {})}, arguments or [])
         ending.callback(server.stop)
         return server.start() if start else server
 
@@ -208,6 +224,6 @@ def server(make_server: ServerFactory) -> Server:
 def shared_server() -> Iterator[Server]:
     """A ready server for all tests of a module; use session keys of your own."""
     with _database() as environment:
-        server = Server(_new_home(), environment).start()
+        server = Server(_new_home(bare=bool(environment)), environment).start()
         yield server
         server.stop()

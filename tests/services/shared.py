@@ -56,6 +56,15 @@ def once(name: str, start: Callable[[], Record]) -> Record:
         return json.loads(file.read_text())
 
 
+def made_once(name: str, make: Callable[[Path], None]) -> Path:
+    """The path that `make` filled in whichever process of the run asked first."""
+    with _locked(name) as file:
+        path = file.with_suffix(".d")
+        if not path.exists():
+            make(path)
+        return path
+
+
 def stop_all() -> None:
     """End every service of this run, gently first."""
     for file in (run_dir.root() / "services").glob("*.json"):

@@ -180,3 +180,15 @@ def test_text_in_an_error_is_escaped(browser, monkeypatch):
     fragment = browser.get("/fail/bad/", headers={"hx-request": "true"}).content.decode()
 
     assert "<img src=x" not in page + fragment
+
+
+@pytest.mark.parametrize(
+    ("cookie", "attribute"),
+    [("dark", ' data-theme="dark"'), ("light", ' data-theme="light"'), ('"><script>', "")],
+)
+def test_error_pages_come_in_the_theme_of_the_browser(browser, cookie, attribute):
+    browser.cookies["theme"] = cookie
+
+    text = browser.get("/fail/missing/").content.decode()
+
+    assert f'<html lang="en"{attribute}>' in text

@@ -1,0 +1,48 @@
+"""Static files under hashed names, so that browsers may keep them for a year."""
+
+from __future__ import annotations
+
+import hashlib
+import sys
+from pathlib import Path
+
+import django
+from django.conf import settings
+from django.core.management import call_command
+from whitenoise.storage import CompressedManifestStaticFilesStorage
+
+from protoagent import __version__
+
+
+class HashedStorage(CompressedManifestStaticFilesStorage):
+    """Rewrites the imports between our ES modules too: one module, one name, one instance.
+
+    Only in our own folder: vendored scripts of packages import names that are no files.
+    """
+
+    patterns = (
+        *CompressedManifestStaticFilesStorage.patterns,
+        ("js/*.js", CompressedManifestStaticFilesStorage._js_module_import_aggregation_patterns[1]),
+    )
+
+
+def collect() -> None:
+    """STATIC_ROOT holds what the checkout holds; nothing happens when it does already."""
+    stamp = Path(settings.STATIC_ROOT) / ".stamp"
+    wanted = _signature()
+    if stamp.is_file() and stamp.read_text() == wanted:
+        return
+    print("collecting static files …", file=sys.stderr, flush=True)
+    call_command("collectstatic", interactive=False, verbosity=0, clear=True)
+    stamp.write_text(wanted)
+
+
+def _signature() -> str:
+    """Changes with any file of ours and with the packages that bring their own."""
+    digest = hashlib.sha256(f"{__version__} {django.VERSION}".encode())
+    for folder in settings.STATICFILES_DIRS:
+        for path in sorted(Path(folder).rglob("*")):
+            if path.is_file():
+                stat = path.stat()
+                digest.update(f"{path}:{stat.st_size}:{stat.st_mtime_ns}".encode())
+    return digest.hexdigest()

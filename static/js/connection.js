@@ -1,0 +1,70 @@
+// connection.js — the page's link and everything that tells about it: foot, banner, bus.
+import { $, root, signIn } from "./core.js";
+import { Link } from "./link.js";
+import { setServerTime } from "./clock.js";
+
+const BANNER_AFTER_MS = 1500;
+const LABELS = { live: "Live", connecting: "Reconnecting", offline: "Offline", "signed-out": "Signed out" };
+const handlers = { ops: [], reset: [], state: [], gone: [], change: [] };
+let lostAt = 0;
+let retryAt = 0;
+let state = "";
+
+export const on = (kind, handler) => { handlers[kind].push(handler); };
+const tell = (kind, frame) => { for (const handler of handlers[kind]) handler(frame); };
+
+export const link = new Link(`${location.protocol === "https:" ? "wss" : "ws"}://${location.host}/ws/`, {
+  ops: (frame) => tell("ops", frame),
+  reset: (frame) => tell("reset", frame),
+  gone: (frame) => tell("gone", frame),
+  state: (...arguments_) => (typeof arguments_[0] === "string" ? changed(...arguments_) : tell("state", arguments_[0])),
+  bus: (topic, data) => document.body.dispatchEvent(new CustomEvent(topic, { detail: data, bubbles: true })),
+  hello: (frame) => {
+    if (frame.now) setServerTime(frame.now);
+    if (frame.waiting !== undefined) document.body.dispatchEvent(new CustomEvent("attention.changed", { detail: { count: frame.waiting }, bubbles: true }));
+  },
+});
+
+function changed(now, wait) {
+  if (now === "signed-out") return signedOut();
+  if (now === "live") { lostAt = 0; retryAt = 0; } else { lostAt ||= performance.now(); retryAt = wait ? performance.now() + wait : 0; }
+  state = now;
+  draw();
+  tell("change", now);
+  return undefined;
+}
+
+function signedOut() {
+  state = "signed-out";
+  draw();
+  tell("change", "signed-out");
+  signIn();
+}
+
+function draw() {
+  const foot = $("#link-state");
+  const shown = state === "connecting" && !navigator.onLine ? "offline" : state;
+  // The first connection is no re-connection, and a gap of a moment is none worth telling.
+  const isQuiet = state === "connecting" && (!link.wasOpen || performance.now() - lostAt < BANNER_AFTER_MS);
+  if (foot && !(isQuiet && link.wasOpen)) {
+    foot.dataset.state = shown === "signed-out" ? "offline" : shown;
+    const label = link.wasOpen || state !== "connecting" ? LABELS[shown] : "Connecting";
+    if (foot.textContent !== label) foot.textContent = label;
+  }
+  const banner = $("#link-banner");
+  if (!banner) return;
+  banner.hidden = state === "live" || performance.now() - (lostAt || performance.now()) < BANNER_AFTER_MS;
+  const left = Math.ceil((retryAt - performance.now()) / 1000);
+  const text = left > 0 ? `Next try in ${left} s.` : "Trying now…";
+  const place = $("[data-countdown]", banner);
+  if (place.textContent !== text) place.textContent = text;
+}
+
+setInterval(() => { if (state && state !== "live") draw(); }, 250);
+for (const name of ["online", "offline"]) addEventListener(name, draw);
+document.addEventListener("click", (event) => {
+  if (event.target.closest('[data-act="reconnect"]')) link.check();
+});
+document.addEventListener("htmx:load", draw);
+root.dataset.link = "1";
+link.open();

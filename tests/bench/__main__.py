@@ -1,0 +1,125 @@
+"""Measure what the product adds on top of its model.
+
+JSON lines on standard output, one for each value; then a table of the medians beside the
+goals. The line that no server can go below ("limit") is measured in the same run: the
+same turns, straight on the gateway.
+"""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import contextlib
+import os
+import signal
+import sys
+from collections import Counter
+from types import FrameType
+
+from tests.bench import document, goals, meter, scenarios, stage
+from tests.bench.records import Records
+from tests.bench.run import Run, Target
+
+STARTUP = "startup"
+NAMES = (STARTUP, *scenarios.SCENARIOS)
+QUICK = 0.1
+SCENARIO_LIMIT_S = 240.0
+PATIENCE_S = 60.0
+
+
+def options_of(arguments: list[str]) -> argparse.Namespace:
+    """The command line, checked."""
+    parser = argparse.ArgumentParser(prog="python -m tests.bench", description=__doc__)
+    parser.add_argument("scenarios", nargs="*", metavar="scenario", help=", ".join(NAMES))
+    parser.add_argument("--repeats", type=int, default=0, help="5, or 1 when quick")
+    parser.add_argument("--quick", action="store_true", help="a tenth of the turns, for a look")
+    parser.add_argument(
+        "--wait-for-quiet",
+        action="store_true",
+        help="start a scenario when the machine does nothing else, after a minute anyway",
+    )
+    parser.add_argument(
+        "--database-url",
+        default=os.environ.get("DATABASE_URL", ""),
+        help="a PostgreSQL server on which databases may be made; SQLite without one",
+    )
+    parser.add_argument(
+        "--write-doc", action="store_true", help="put the table into docs/performance.md"
+    )
+    options = parser.parse_args(arguments)
+    if unknown := set(options.scenarios) - set(NAMES):
+        parser.error(f"no scenario {', '.join(sorted(unknown))}; there are {', '.join(NAMES)}")
+    if options.write_doc and (options.scenarios or options.quick):
+        parser.error("--write-doc needs every scenario in full")
+    options.repeats = options.repeats or (1 if options.quick else 5)
+    if not 1 <= options.repeats <= 20:
+        parser.error("between 1 and 20 repeats")
+    options.scenarios = options.scenarios or list(NAMES)
+    return options
+
+
+class Bench:
+    """All repeats of one call."""
+
+    def __init__(self, options: argparse.Namespace) -> None:
+        self.options = options
+        self.records = Records(sys.stdout)
+        self.failures: Counter[str] = Counter()
+
+    async def run(self) -> None:
+        """Every repeat has a fresh server and database, and the limit measured beside it."""
+        with stage.gateway() as gateway:
+            for repeat in range(self.options.repeats):
+                await self._scenarios(gateway.target, repeat)
+                with stage.server(gateway.base, self.options.database_url) as server:
+                    first = await stage.start(server, gateway)
+                    server.stop()
+                    self._wait()
+                    again = await stage.start(server, gateway)
+                    if STARTUP in self.options.scenarios:
+                        first.put(self._one(first.target, repeat), goals.FIRST_START)
+                        again.put(self._one(again.target, repeat), goals.NEXT_START)
+                    await self._scenarios(again.target, repeat)
+
+    def _one(self, target: Target, repeat: int) -> Run:
+        scale = QUICK if self.options.quick else 1.0
+        return Run(target, self.records, repeat, scale, self.failures)
+
+    async def _scenarios(self, target: Target, repeat: int) -> None:
+        for name in scenarios.SCENARIOS:
+            if name in self.options.scenarios and scenarios.applies(name, target.name):
+                self._wait()
+                await scenarios.measured(self._one(target, repeat), name, SCENARIO_LIMIT_S)
+
+    def _wait(self) -> None:
+        if self.options.wait_for_quiet:
+            meter.wait_until_quiet(PATIENCE_S)
+
+
+def _end(number: int, frame: FrameType | None) -> None:
+    # An exception, so that whatever was started is ended too.
+    raise SystemExit(128 + number)
+
+
+def main(arguments: list[str]) -> int:
+    """Measure and print; 0 unless turns have failed."""
+    options = options_of(arguments)
+    signal.signal(signal.SIGTERM, _end)
+    bench = Bench(options)
+    asyncio.run(bench.run())
+    database = "PostgreSQL" if options.database_url.startswith("postgres") else "SQLite"
+    block = f"{goals.conditions(bench.records, database)}\n\n{goals.table(bench.records)}"
+    print(f"\n{block}", flush=True)
+    for label in goals.missed(bench.records):
+        print(f"not reached: {label}", file=sys.stderr)
+    for reason, count in bench.failures.most_common(10):
+        print(f"{count} failed turns: {reason}", file=sys.stderr)
+    if options.write_doc:
+        document.write(database, block)
+    return 1 if bench.failures else 0
+
+
+if __name__ == "__main__":
+    with contextlib.suppress(KeyboardInterrupt):
+        sys.exit(main(sys.argv[1:]))
+    sys.exit(130)
