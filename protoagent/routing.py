@@ -6,6 +6,7 @@ from channels.generic.websocket import AsyncWebsocketConsumer
 from django.urls import URLPattern, re_path
 
 from protoagent.api.chat_socket import ChatConsumer
+from protoagent.console.link import LinkConsumer
 
 NO_SUCH_SOCKET = 4404
 
@@ -19,6 +20,7 @@ class NoSuchSocket(AsyncWebsocketConsumer):
 
 
 websocket_urlpatterns: list[URLPattern] = [
+    re_path(r"^ws/$", LinkConsumer.as_asgi()),
     re_path(r"^ws/chat/(?P<session_key>[^/]+)/$", ChatConsumer.as_asgi()),
     re_path(r"", NoSuchSocket.as_asgi()),  # the last one: catches what no route knows
 ]

@@ -206,7 +206,8 @@ def _field(name: Any, raw: Any, required: bool) -> Field:
     options = _options(name, choices if isinstance(choices, dict) else {})
     if kind == "array" and not options:
         raise BadValue(f"the array {name!r} needs items with oneOf or enum: it is a choice")
-    condition = raw.get("showWhen") if isinstance(raw.get("showWhen"), dict) else {}
+    show_when = raw.get("showWhen")
+    condition: dict[str, Any] = show_when if isinstance(show_when, dict) else {}
     found = Field(
         name=name,
         kind=kind,
@@ -269,7 +270,7 @@ def _wants_cards(kind: str, raw: Mapping[str, Any], options: tuple[Option, ...])
 
 
 def _limits(name: str, kind: str, raw: Mapping[str, Any]) -> dict[str, Any]:
-    limits = {}
+    limits: dict[str, Any] = {}
     for key in LIMITS[kind]:
         value = raw.get(key)
         if key == "pattern":
@@ -426,7 +427,7 @@ def _check_format(name: str, value: str) -> None:
         raise BadValue("this must be an e-mail address")
     if name == "uri" and not _is_uri(value):
         raise BadValue("this must be a full address, such as https://example.com")
-    readers = {"date": date, "time": time, "date-time": datetime}
+    readers: dict[str, Any] = {"date": date, "time": time, "date-time": datetime}
     if name in readers:
         try:
             readers[name].fromisoformat(value.replace("Z", "+00:00"))

@@ -20,7 +20,7 @@ from protoagent.core.context import Actor, Origin
 from protoagent.core.errors import BadValue, Conflict, NotFound
 from protoagent.core.ids import new_id
 from protoagent.journal.models import ChatSession, Interruption, QueuedKind, QueuedMessage
-from protoagent.journal.services import agents, pauses, pending, sessions
+from protoagent.journal.services import agents, pauses, pending, sessions, turns
 from protoagent.journal.services.turns import Message
 from protoagent.runtime import service
 from protoagent.web.auth import actor_of
@@ -143,6 +143,7 @@ async def chat(request: HttpRequest, body: ChatIn) -> ChatOut:
 
 
 def _begin(body: ChatIn, actor: Actor) -> _Begun:
+    turns.check_text(body.message)  # before a session is made for a message that cannot be
     key = body.session_id.strip() or mint_key()
     session = sessions.ensure(agents.current(), key, origin=Origin.API)
     if body.incognito is not None and body.incognito != session.incognito:

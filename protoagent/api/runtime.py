@@ -61,14 +61,16 @@ def status(request: HttpRequest) -> StatusOut:
 def commands(request: HttpRequest) -> CommandsOut:
     """The slash commands that a message may begin with, by name."""
     known = extensions.registered("chat_commands")
+    available = [one for _, one in sorted(known.items()) if getattr(one, "is_available", True)]
     return CommandsOut(
         commands=[
             {
-                "name": name,
-                "description": str(getattr(command, "description", command)),
-                "source": str(getattr(command, "source", "core")),
+                "name": command.name,
+                "description": command.help,
+                "argument": command.argument,
+                "source": getattr(command, "source", "core"),
             }
-            for name, command in sorted(known.items())
+            for command in available
         ]
     )
 

@@ -10,6 +10,7 @@ from typing import Any
 
 from django.urls import reverse
 
+from protoagent.core import extensions
 from protoagent.core.context import Actor
 from protoagent.core.errors import BadValue, InvalidForm
 from protoagent.core.text import one_line
@@ -201,3 +202,6 @@ COMMANDS: tuple[Command, ...] = (
         only_when=_is_offline,
     ),
 )
+
+for _command in COMMANDS:  # programs ask for them as well: GET /api/chat/commands
+    extensions.register("chat_commands", _command.name, _command)

@@ -20,6 +20,11 @@ from protoagent.journal.models import ChatSession
 from protoagent.journal.services import agents, attention
 from protoagent.web.auth import grant_of
 
+MODULES = (
+    *("announce", "badge", "boost", "clock", "composer", "connection", "copy", "core", "effects"),
+    *("follow", "hitl", "keys", "link", "models", "morph", "palette", "pending", "sessions"),
+    *("shell", "slash", "status", "theme", "toasts", "tools", "transcript"),
+)
 THEMES = ("light", "dark")
 THEME_COOKIE = "theme"
 
@@ -119,6 +124,11 @@ class Shell:
     @property
     def commands(self) -> list[Command]:
         return [command for command in COMMANDS if command.is_available]
+
+    @property
+    def modules(self) -> list[str]:
+        """The scripts that `main.js` asks for, so that a page can ask for all of them at once."""
+        return [f"js/{name}.js" for name in MODULES]
 
     @property
     def now_ms(self) -> int:

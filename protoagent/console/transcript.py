@@ -49,7 +49,7 @@ def merged(events: list[Event]) -> list[Event]:
         is_text = event["type"] == "text.delta"
         if is_text and last and last["type"] == "text.delta" and last["turn"] == event["turn"]:
             last["data"]["pieces"].append((event["seq"], str(event["data"].get("text", ""))))
-            last["seq"], last["at"] = event["seq"], event["at"]
+            last["seq"] = event["seq"]
         elif is_text:
             pieces = [(event["seq"], str(event["data"].get("text", "")))]
             found.append({**event, "first": event["seq"], "data": {"pieces": pieces}})
@@ -117,7 +117,8 @@ class TurnView:
         """Take the turn's next event. Without `live` nothing is drawn, which is much cheaper."""
         self._page.begin(live=live)
         self._say = []
-        self._seq, self._at = event["seq"], rendering.moment_of(event["at"])
+        self._seq = event.get("first", event["seq"])  # elements are named after the first event
+        self._at = rendering.moment_of(event["at"])
         self._turn_id = event["turn"] or ""
         before = {message.seq: message.pieces for message in self.messages} if live else {}
         if handler := self._handlers.get(event["type"]):

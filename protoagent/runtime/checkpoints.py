@@ -6,7 +6,7 @@ commit, so that a checkpoint and the events around it share a transaction and an
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Callable, Iterator, Sequence
+from collections.abc import AsyncIterator, Iterator, Sequence
 from typing import Any
 
 from channels.db import database_sync_to_async
@@ -24,8 +24,7 @@ from langgraph.checkpoint.base import Checkpoint as EngineCheckpoint
 from langgraph.checkpoint.base import CheckpointMetadata as EngineMetadata
 
 from protoagent.journal.models import Checkpoint, CheckpointWrite
-from protoagent.journal.services.events import NewEvent
-from protoagent.journal.writer import store, submit
+from protoagent.journal.writer import Effect, store, submit
 from protoagent.runtime import leg
 
 PRUNE_EVERY_STEPS = 8
@@ -150,7 +149,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
 
     def _put_effect(
         self, config: RunnableConfig, checkpoint: EngineCheckpoint, metadata: EngineMetadata
-    ) -> Callable[[], list[NewEvent]]:
+    ) -> Effect:
         """A function that stores the checkpoint; serialised now, in the caller's order."""
         thread, namespace = _place(config)
         encoding, body = self.serde.dumps_typed(checkpoint)
@@ -164,14 +163,13 @@ class DjangoSaver(BaseCheckpointSaver[str]):
             metadata=get_checkpoint_metadata(config, metadata),
         )
 
-        def effect() -> list[NewEvent]:
+        def effect() -> None:
             Checkpoint.objects.bulk_create(
                 [row],
                 update_conflicts=True,
                 unique_fields=["thread", "namespace", "checkpoint"],
                 update_fields=["parent", "encoding", "body", "metadata"],
             )
-            return []
 
         return effect
 
@@ -181,7 +179,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         writes: Sequence[tuple[str, Any]],
         task_id: str,
         task_path: str,
-    ) -> Callable[[], list[NewEvent]]:
+    ) -> Effect:
         thread, namespace = _place(config)
         checkpoint_id = str(config["configurable"]["checkpoint_id"])
         rows = []
@@ -203,7 +201,7 @@ class DjangoSaver(BaseCheckpointSaver[str]):
         # Ordinary writes of a task are final; special ones (interrupt, error) may be replaced.
         special = all(channel in WRITES_IDX_MAP for channel, _ in writes)
 
-        def effect() -> list[NewEvent]:
+        def effect() -> None:
             if special:
                 CheckpointWrite.objects.bulk_create(
                     rows,
@@ -213,7 +211,6 @@ class DjangoSaver(BaseCheckpointSaver[str]):
                 )
             else:
                 CheckpointWrite.objects.bulk_create(rows, ignore_conflicts=True)
-            return []
 
         return effect
 
@@ -261,11 +258,10 @@ class TurnSaver(DjangoSaver):
             prune = metadata.get("step", 0) % PRUNE_EVERY_STEPS == 0
             place = _place(config)
 
-            def effect() -> list[NewEvent]:
+            def effect() -> None:
                 put()
                 if prune:
                     _prune(*place, keep=checkpoint["id"])
-                return []
 
             await store(effect=effect, hold=here.hold)
         return _config(*_place(config), checkpoint["id"])

@@ -94,7 +94,7 @@ def compiled() -> Any:
     """The graph of this process."""
     graph = StateGraph(TurnState)
     graph.add_node("ask_model", ask_model)
-    graph.add_node("call_tool", call_tool)
+    graph.add_node("call_tool", call_tool)  # type: ignore[arg-type]
     graph.add_edge(START, "ask_model")
     graph.add_conditional_edges("ask_model", what_next, ["call_tool", END])
     graph.add_edge("call_tool", "ask_model")

@@ -70,7 +70,8 @@ class HistoryCache:
 
 
 def _fit(turns_seen: list[list[Message]]) -> list[list[Message]]:
-    total, kept = 0, []
+    total = 0
+    kept: list[list[Message]] = []
     for messages in reversed(turns_seen):
         total += sum(_size(message) for message in messages)
         if total > MAX_HISTORY_CHARS and kept:

@@ -46,8 +46,10 @@ class Runner:
 
     def start_soon(self, what: Claim | str) -> None:
         """`start` or `start_claimed`, from any thread."""
-        method = self.start if isinstance(what, str) else self.start_claimed
-        self.loop.call_soon_threadsafe(method, what)
+        if isinstance(what, str):
+            self.loop.call_soon_threadsafe(self.start, what)
+        else:
+            self.loop.call_soon_threadsafe(self.start_claimed, what)
 
     def stop(self, turn_id: str) -> None:
         """End the turn now, if it runs here; from any thread."""

@@ -37,6 +37,7 @@ Response = httpx.Response
 HttpFailed = httpx.HTTPError
 HttpTimeout = httpx.TimeoutException
 HttpConnectFailed = httpx.ConnectError
+Network = httpcore.AsyncNetworkBackend
 
 
 class FetchFailed(AgentError):
@@ -127,7 +128,7 @@ def client(
     keep_alive_s: float = 5.0,
     headers: Mapping[str, str] | None = None,
     resolve: Resolver = system_resolver,
-    network: httpcore.AsyncNetworkBackend | None = None,
+    network: Network | None = None,
 ) -> httpx.AsyncClient:
     """An HTTP client that cannot leave `policy`. The caller closes it.
 
@@ -240,9 +241,7 @@ def _tls() -> ssl.SSLContext:
 class _CheckedTransport(httpx.AsyncHTTPTransport):
     """Refuses hosts before they are looked up, and unpacks bodies piece by piece."""
 
-    def __init__(
-        self, policy: EgressPolicy, backend: httpcore.AsyncNetworkBackend, keep_alive_s: float
-    ) -> None:
+    def __init__(self, policy: EgressPolicy, backend: Network, keep_alive_s: float) -> None:
         self._policy = policy
         # The public constructor has no place for a network backend.
         self._pool = httpcore.AsyncConnectionPool(
@@ -272,9 +271,7 @@ class _CheckedTransport(httpx.AsyncHTTPTransport):
 class _CheckedNetwork(httpcore.AsyncNetworkBackend):
     """Connects to judged addresses only."""
 
-    def __init__(
-        self, policy: EgressPolicy, resolve: Resolver, inner: httpcore.AsyncNetworkBackend
-    ) -> None:
+    def __init__(self, policy: EgressPolicy, resolve: Resolver, inner: Network) -> None:
         self._policy = policy
         self._resolve = resolve
         self._inner = inner

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import fcntl
 import hashlib
 import sys
 from pathlib import Path
@@ -12,6 +13,7 @@ from django.core.management import call_command
 from whitenoise.storage import CompressedManifestStaticFilesStorage
 
 from protoagent import __version__
+from protoagent.config import paths
 
 
 class HashedStorage(CompressedManifestStaticFilesStorage):
@@ -26,15 +28,24 @@ class HashedStorage(CompressedManifestStaticFilesStorage):
     )
 
 
-def collect() -> None:
-    """STATIC_ROOT holds what the checkout holds; nothing happens when it does already."""
+def are_collected() -> bool:
+    """Whether STATIC_ROOT holds what the checkout holds."""
     stamp = Path(settings.STATIC_ROOT) / ".stamp"
-    wanted = _signature()
-    if stamp.is_file() and stamp.read_text() == wanted:
-        return
+    return stamp.is_file() and stamp.read_text() == _signature()
+
+
+def collect() -> None:
+    """STATIC_ROOT holds what the checkout holds. Of two processes of a home one does the work."""
+    with (paths.run_dir() / "static.lock").open("w") as lock:
+        fcntl.flock(lock, fcntl.LOCK_EX)
+        if not are_collected():
+            _collect()
+
+
+def _collect() -> None:
     print("collecting static files …", file=sys.stderr, flush=True)
     call_command("collectstatic", interactive=False, verbosity=0, clear=True)
-    stamp.write_text(wanted)
+    (Path(settings.STATIC_ROOT) / ".stamp").write_text(_signature())
 
 
 def _signature() -> str:

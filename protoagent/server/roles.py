@@ -35,13 +35,14 @@ def serve(roles: tuple[str, ...]) -> None:
         listening.claim_home(paths.run_dir() / "serve.lock", say)
     listener = listening.open_socket(settings.HOST, settings.PORT) if "web" in roles else None
     base_url = listening.url(settings.HOST, settings.PORT) if listener else None
-    if listener is not None:
-        assets.collect()  # before the web role's imports: they read the list of hashed names
-    preparing = startup.prepare_in_a_fork(base_url)
+    begun = [startup.begin(partial(startup.prepare, base_url))]
+    if listener is not None and not assets.are_collected():
+        startup.end(begun.pop())
+        # Before the web role's imports: they read the list of hashed names.
+        startup.end(startup.begin(assets.collect))
     work = {name: _load(name, listener) for name in roles}
-    _, status = os.waitpid(preparing, 0)
-    if status:
-        sys.exit(startup.FAILED)
+    for pid in begun:
+        startup.end(pid)
     # Objects made until now stay where they are, or each child would copy their pages.
     gc.collect()
     gc.freeze()

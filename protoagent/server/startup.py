@@ -7,7 +7,7 @@ import fcntl
 import logging
 import os
 import sys
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 
 from django.conf import settings
 from django.core.management import call_command
@@ -47,11 +47,12 @@ def prepare(base_url: str | None) -> None:
         connections.close_all()
 
 
-def prepare_in_a_fork(base_url: str | None) -> int:
-    """Start `prepare` in a process of its own and return its id; it exits with 0 or 1.
+def begin(task: Callable[[], None]) -> int:
+    """Start `task` in a process of its own and return its id, for `end`.
 
-    Migrating opens connections and loads models of the past. Neither is then inherited
-    by the processes forked later, and the caller can go on importing meanwhile.
+    Migrating opens connections and loads models of the past, collecting files starts
+    threads. Nothing of it is then inherited by the processes forked later, and the caller
+    can go on importing meanwhile.
     """
     sys.stdout.flush()
     sys.stderr.flush()
@@ -60,18 +61,25 @@ def prepare_in_a_fork(base_url: str | None) -> int:
         return pid
     code = FAILED
     try:
-        prepare(base_url)
+        task()
         code = 0
     except AgentError as error:
         print(f"error: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         pass
     except BaseException:
-        log.exception("preparing the database failed")
+        log.exception("the start failed")
     finally:
         sys.stdout.flush()
         sys.stderr.flush()
         os._exit(code)
+
+
+def end(pid: int) -> None:
+    """Wait for what `begin` started; this process exits with it when it has failed."""
+    _, status = os.waitpid(pid, 0)
+    if status:
+        sys.exit(FAILED)
 
 
 def database_name() -> str:

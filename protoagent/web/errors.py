@@ -40,6 +40,7 @@ from protoagent.web import addresses, htmx
 log = logging.getLogger(__name__)
 
 PROGRAM_PATHS = ("/api/", "/v1/", "/a2a", "/.well-known/", "/metrics", "/healthz", "/readyz")
+JSON = "application/json"
 HOW_TO_AUTHENTICATE = "sign in, or send 'Authorization: Bearer <token>' or 'X-API-Key: <token>'"
 TITLES = {
     400: "This request cannot be used",
@@ -137,7 +138,7 @@ class ErrorMiddleware:
 
     def __call__(self, request: HttpRequest) -> HttpResponse:
         response = self.get_response(request)
-        if response.status_code == 405 and not response.content:
+        if response.status_code == 405 and not response.headers["Content-Type"].startswith(JSON):
             allow = response.headers.get("Allow", "")
             replacement = _answer(request, 405, f"this address takes {allow or 'another method'}")
             replacement["Allow"] = allow

@@ -5,7 +5,7 @@ import { setServerTime } from "./clock.js";
 
 const BANNER_AFTER_MS = 1500;
 const LABELS = { live: "Live", connecting: "Reconnecting", offline: "Offline", "signed-out": "Signed out" };
-const handlers = { ops: [], reset: [], state: [], gone: [], change: [] };
+const handlers = { ops: [], reset: [], status: [], gone: [], connection: [] };
 let lostAt = 0;
 let retryAt = 0;
 let state = "";
@@ -17,7 +17,8 @@ export const link = new Link(`${location.protocol === "https:" ? "wss" : "ws"}:/
   ops: (frame) => tell("ops", frame),
   reset: (frame) => tell("reset", frame),
   gone: (frame) => tell("gone", frame),
-  state: (...arguments_) => (typeof arguments_[0] === "string" ? changed(...arguments_) : tell("state", arguments_[0])),
+  status: (frame) => tell("status", frame),
+  connection: changed,
   bus: (topic, data) => document.body.dispatchEvent(new CustomEvent(topic, { detail: data, bubbles: true })),
   hello: (frame) => {
     if (frame.now) setServerTime(frame.now);
@@ -30,14 +31,14 @@ function changed(now, wait) {
   if (now === "live") { lostAt = 0; retryAt = 0; } else { lostAt ||= performance.now(); retryAt = wait ? performance.now() + wait : 0; }
   state = now;
   draw();
-  tell("change", now);
+  tell("connection", now);
   return undefined;
 }
 
 function signedOut() {
   state = "signed-out";
   draw();
-  tell("change", "signed-out");
+  tell("connection", "signed-out");
   signIn();
 }
 

@@ -35,13 +35,13 @@ export class Link {
   open() {
     if (this.isSignedOut || (this.socket && this.socket.readyState < WebSocket.CLOSING)) return;
     clearTimeout(this.timer);
-    this.listeners.state("connecting", 0);
+    this.listeners.connection("connecting", 0);
     const socket = new WebSocket(this.url);
     this.socket = socket;
     socket.onopen = () => {
       this.heardAt = performance.now();
       this.tries = 0;
-      this.listeners.state("live", 0);
+      this.listeners.connection("live", 0);
       for (const session of this.cursors.keys()) this.ask(session);
       if (this.wasOpen) this.listeners.bus("console.resync", {});
       this.wasOpen = true;
@@ -56,13 +56,13 @@ export class Link {
   closed(code) {
     if (code === 4401 || code === 4403) {
       this.isSignedOut = true;
-      this.listeners.state("signed-out", 0);
+      this.listeners.connection("signed-out", 0);
       return;
     }
     const wait = Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.tries++) * (0.5 + Math.random() / 2);
     clearTimeout(this.timer);
     this.timer = setTimeout(() => this.open(), wait);
-    this.listeners.state("connecting", wait);
+    this.listeners.connection("connecting", wait);
   }
   // A socket that says nothing may take minutes to notice that it is dead.
   drop() {
@@ -78,7 +78,8 @@ export class Link {
     if (frame.t === "bus") return this.listeners.bus(frame.topic, frame.data);
     const at = this.cursors.get(frame.sid);
     if (at === undefined) return undefined;
-    if (frame.t === "state" || frame.t === "gone") return this.listeners[frame.t](frame);
+    if (frame.t === "state") return this.listeners.status(frame);
+    if (frame.t === "gone") return this.listeners.gone(frame);
     if (frame.t === "reset") {
       this.cursors.set(frame.sid, frame.s);
       this.asked.delete(frame.sid);

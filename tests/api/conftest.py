@@ -78,6 +78,16 @@ def operator(db: None) -> Api:
 
 
 @pytest.fixture
+def writer(transactional_db: None) -> Api:
+    """A synchronous operator whose messages are stored but not run.
+
+    Without the test's own transaction: a bridge out of async code closes a connection
+    that is inside one.
+    """
+    return Api(Client(), programs.create("tests", Scope.OPERATOR).secret)
+
+
+@pytest.fixture
 def viewer(db: None) -> Api:
     """A synchronous viewer."""
     return Api(Client(), programs.create("watcher", Scope.VIEWER).secret)

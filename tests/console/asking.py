@@ -96,6 +96,11 @@ class Element:
     def text_content(self) -> str:
         return self._node.text()
 
+    @property
+    def words(self) -> str:
+        """The text with single spaces, also between elements."""
+        return " ".join(self._node.text(separator=" ").split())
+
     def all(self, selector: str) -> list[Element]:
         return [Element(node) for node in self._node.css(selector)]
 
@@ -145,7 +150,7 @@ class Tab:
         """What the form on screen posts, with some fields filled in."""
         assert self.page is not None
         sent: dict[str, Any] = {}
-        for element in self.page.one("form").all("input, textarea, select"):
+        for element in self.page.one(".hitl form").all("input, textarea, select"):
             _collect(element, sent)
         sent.update({f"f.{name}": value for name, value in values.items() if value is not None})
         for name, value in values.items():
@@ -156,7 +161,7 @@ class Tab:
     def press(self, move: str, **values: Any) -> Page:
         """Press a button of the wizard."""
         assert self.page is not None
-        path = self.page.one("form").get("action")
+        path = self.page.one(".hitl form").get("action")
         return self.post(path, {**self.fill(**values), "move": move})
 
     def sign_out(self) -> None:

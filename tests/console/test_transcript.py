@@ -7,7 +7,7 @@ import random
 import pytest
 
 from protoagent.console.rendering import Look
-from protoagent.console.transcript import TurnView
+from protoagent.console.transcript import TurnView, merged
 from tests.console import dom
 from tests.console.stories import STORIES, Event, journal, received, started
 
@@ -66,6 +66,27 @@ def test_two_viewers_who_joined_at_different_moments_get_equal_frames_in_the_end
 
     for event in events[late_from:]:
         assert early.apply(event).ops == late.apply(event).ops
+
+
+@pytest.mark.parametrize("story", STORIES)
+def test_text_that_is_caught_up_at_once_leads_to_the_same_page(story):
+    events = STORIES[story]
+
+    for cut in range(len(events)):
+        view = TurnView(LOOK, dict(CARDS))
+        for event in events[:cut]:
+            view.apply(event, live=False)
+        page = page_of(view)
+        for event in merged(events[cut:]):
+            dom.apply(page, view.apply(event).ops)
+        assert page.html() == snapshot(events).html(), f"from {cut}"
+
+
+def test_merged_text_tells_which_events_it_covers():
+    events = merged(STORIES["plain"])
+
+    spans = [(event["first"], event["seq"]) for event in events]
+    assert spans == [(1, 1), (2, 2), (3, 7), (8, 8), (9, 9)]
 
 
 @pytest.mark.parametrize("story", STORIES)

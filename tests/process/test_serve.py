@@ -224,7 +224,7 @@ def test_serve_works_on_postgres(postgres_url, make_server):
     server = make_server({"DATABASE_URL": postgres_url})
 
     assert server.is_ready()
-    assert not (server.home / "db.sqlite3").exists()
+    assert server.query("SELECT count(*) FROM journal_agent") == [(1,)]
 
 
 def test_the_home_is_made_private(server):

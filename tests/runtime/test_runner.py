@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import asyncio
+
 from channels.db import database_sync_to_async as in_db
 
 from protoagent.core import clock
@@ -61,8 +63,10 @@ async def test_an_expired_turn_is_continued_from_where_it_was(chat):
     accepted = await chat.send()
     await chat.until("text.delta", text="\n\nhalf")
     mine = runner.here()
-    for task in mine.tasks():
+    tasks = mine.tasks()
+    for task in tasks:
         task.cancel()
+    await asyncio.wait(tasks)
     await in_db(turns.release)(mine.holder)
     chat.model.steps = [say("whole")]
 

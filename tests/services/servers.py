@@ -116,8 +116,12 @@ class Server:
 
     def is_ready(self) -> bool:
         """Whether /readyz answers 200."""
+        return self.answers("/readyz")
+
+    def answers(self, path: str) -> bool:
+        """Whether `path` answers 200."""
         try:
-            return httpx.get(f"{self.url}/readyz", timeout=2).status_code == 200
+            return httpx.get(f"{self.url}{path}", timeout=2).status_code == 200
         except httpx.HTTPError:
             return False
 
@@ -165,17 +169,20 @@ ServerFactory = Callable[..., Server]
 
 
 def _new_home(*, bare: bool) -> Path:
-    """A home with a migrated and otherwise empty database, or with nothing in it."""
+    """A home as an earlier start has left it, with an empty journal; or one with nothing in it."""
     home = Path(tempfile.mkdtemp(prefix="home-", dir=run_dir.root()))
     if not bare:
         template = shared.made_once("template-home", _make_template)
         shutil.copy(template / "db.sqlite3", home)
+        shutil.copytree(template / "static", home / "static", copy_function=os.link)
     return home
 
 
 def _make_template(home: Path) -> None:
     home.mkdir(mode=0o700)
-    Server(home, {}).manage("migrate", "--verbosity=0", check=True)
+    server = Server(home, {}, ["--role", "web"]).start(wait=False)
+    shared.wait_until(lambda: server.answers("/healthz"), 60, 0.05)
+    server.stop()
 
 
 @contextlib.contextmanager

@@ -22,6 +22,8 @@ from protoagent.providers import catalog
 from protoagent.web import htmx
 from protoagent.web.auth import watchers
 
+ASIDE_COOKIE = "aside"
+
 
 @require_safe
 @watchers
@@ -124,6 +126,7 @@ def _page(
         **_common(request, row.key),
         "session": row,
         "details": details.of(row, look),
+        "aside_off": request.COOKIES.get(ASIDE_COOKIE) == "off",
         "look": look,
         "stretch": stretch,
         "status": status.of(row.pk, look),

@@ -10,8 +10,9 @@ from urllib.parse import urlencode
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.shortcuts import render
 from django.urls import reverse
+from django.utils import timezone
 from django.views.decorators.http import require_GET, require_http_methods, require_POST
-from django_htmx.http import HttpResponseClientRedirect, trigger_client_event
+from django_htmx.http import HttpResponseClientRedirect
 
 from protoagent.console import sessions as lists
 from protoagent.core.errors import BadValue, InvalidForm
@@ -19,6 +20,8 @@ from protoagent.core.text import one_line
 from protoagent.journal.models import Agent, ChatSession, TurnStatus
 from protoagent.journal.services import agents, export, sessions
 from protoagent.runtime import service
+from protoagent.web import htmx
+from protoagent.web.auth import actor_of
 
 MAX_BULK = 100
 
@@ -48,9 +51,8 @@ def index(request: HttpRequest) -> HttpResponse:
     """The list: as a page, or as the fragment below the search field."""
     query = lists.Query.of(request.GET)
     context = list_context(request, query)
-    if is_swap(request):
-        return render(request, "console/_sessions_list.html", context)
-    return render(request, "console/sessions_index.html", context)
+    page, fragment = "console/sessions_index.html", "console/_sessions_list.html"
+    return htmx.render_panel(request, page, fragment, context)
 
 
 def list_context(request: HttpRequest, query: lists.Query | None = None) -> dict[str, Any]:
@@ -58,8 +60,10 @@ def list_context(request: HttpRequest, query: lists.Query | None = None) -> dict
     agent = agents.current()
     query = query or lists.Query.of(request.GET)
     return {
-        "list": lists.session_list(agent, query, user_timezone=user_timezone(request)),
-        "can_write": can_write(request),
+        "list": lists.session_list(
+            agent, query, user_timezone=timezone.get_current_timezone_name()
+        ),
+        "can_write": actor_of(request).can_write,
         "undo": _undo_of(agent, request.GET.get("deleted", "")),
     }
 
@@ -73,7 +77,7 @@ def row(request: HttpRequest, key: str) -> HttpResponse:
 @require_GET
 def menu(request: HttpRequest, key: str) -> HttpResponse:
     """The actions of one session."""
-    context = {"row": _drawn(request, _find(key)), "can_write": can_write(request)}
+    context = {"row": _drawn(request, _find(key)), "can_write": actor_of(request).can_write}
     return _fragment(request, "console/_sessions_menu.html", "Session", context)
 
 
@@ -127,7 +131,7 @@ def restore(request: HttpRequest) -> HttpResponse:
     if not restored:
         raise BadValue("name at least one session to bring back")
     text = f"Back: {_names(restored)}"
-    if is_swap(request):
+    if htmx.is_swap(request):
         return _told(HttpResponse(status=200), text)
     return HttpResponseRedirect(lists.chat_url(restored[0].key))
 
@@ -148,7 +152,7 @@ def bulk(request: HttpRequest) -> HttpResponse:
     for session in chosen:
         sessions.archive(session, archived=action == "archive")
     text = f"{'Archived' if action == 'archive' else 'Back in the list'}: {_names(chosen)}"
-    if is_swap(request):
+    if htmx.is_swap(request):
         return _told(HttpResponse(status=204), text)
     return HttpResponseRedirect(reverse("console:sessions"))
 
@@ -166,23 +170,6 @@ def download(request: HttpRequest, key: str) -> HttpResponse:
     return HttpResponse(document.body, content_type=document.content_type, headers=headers)
 
 
-def is_swap(request: HttpRequest) -> bool:
-    """Whether htmx asks for a fragment; a boosted link gets the page."""
-    details = getattr(request, "htmx", None)
-    return bool(details) and not details.boosted
-
-
-def can_write(request: HttpRequest) -> bool:
-    """Whether the person may change things; viewers only watch."""
-    actor = getattr(request, "actor", None)
-    return actor is None or actor.can_write
-
-
-def user_timezone(request: HttpRequest) -> str:
-    """The name of the time zone that the browser reported."""
-    return request.COOKIES.get("timezone", "")
-
-
 def _find(key: str) -> ChatSession:
     return sessions.find(agents.current(), key)
 
@@ -197,11 +184,13 @@ def _chosen(request: HttpRequest) -> list[ChatSession]:
 
 def _drawn(request: HttpRequest, session: ChatSession) -> lists.Row:
     current = request.GET.get("current", "")
-    return lists.row_of(session, user_timezone=user_timezone(request), current=current)
+    return lists.row_of(
+        session, user_timezone=timezone.get_current_timezone_name(), current=current
+    )
 
 
 def _row(request: HttpRequest, session: ChatSession) -> HttpResponse:
-    context = {"row": _drawn(request, session), "can_write": can_write(request)}
+    context = {"row": _drawn(request, session), "can_write": actor_of(request).can_write}
     return render(request, "console/_sessions_row.html", context)
 
 
@@ -216,10 +205,11 @@ def _fragment(
     request: HttpRequest, template: str, title: str, context: dict[str, Any], *, status: int = 200
 ) -> HttpResponse:
     """The fragment itself for a swap, and a page around it for everything else."""
-    if is_swap(request):
-        return render(request, template, context, status=status)
-    whole = {**context, "fragment": template, "title": title, "is_page": True}
-    return render(request, "console/sessions_action.html", whole, status=status)
+    is_page = not htmx.is_swap(request)
+    whole = {**context, "fragment": template, "page_title": title, "is_page": is_page}
+    return htmx.render_panel(
+        request, "console/sessions_action.html", template, whole, status=status
+    )
 
 
 def _done(
@@ -230,7 +220,7 @@ def _done(
     text: str = "",
 ) -> HttpResponse:
     """The answer after a change of one session."""
-    if is_swap(request):
+    if htmx.is_swap(request):
         return _told(response or HttpResponse(status=204), text)
     return HttpResponseRedirect(lists.chat_url(session.key))
 
@@ -238,24 +228,23 @@ def _done(
 def _told(response: HttpResponse, text: str, *, kind: str = "ok", undo: str = "") -> HttpResponse:
     """The response with a notice, and with the event that makes the lists ask again."""
     if text:
-        notice = {"kind": kind, "text": text, **({"undo": undo} if undo else {})}
-        trigger_client_event(response, "toast", notice)
-    return trigger_client_event(response, "session.changed", {})
+        htmx.toast(response, text, kind=kind, undo=undo)
+    return htmx.event(response, "session.changed")
 
 
 def _deleted(request: HttpRequest, doomed: Sequence[ChatSession]) -> HttpResponse:
-    by = getattr(getattr(request, "actor", None), "name", "")
+    by = actor_of(request).name
     for session in doomed:
         if session.turns.filter(status=TurnStatus.RUNNING).exists():
             service.stop(session, by=by)
         sessions.delete(session)
     keys = [session.key for session in doomed]
     undo = f"{reverse('console:sessions-restore')}?{urlencode({'key': keys}, doseq=True)}"
-    current = request.htmx.current_url_abs_path if is_swap(request) else None
+    current = htmx.page_path(request).split("?")[0]
     away = f"{reverse('console:new')}?{urlencode({'deleted': ','.join(keys)})}"
-    if not is_swap(request):
+    if not htmx.is_swap(request):
         return HttpResponseRedirect(away)
-    if any(current and current.split("?")[0] == lists.chat_url(key) for key in keys):
+    if any(current == lists.chat_url(key) for key in keys):
         return HttpResponseClientRedirect(away)
     return _told(HttpResponse(status=200), f"Deleted: {_names(doomed)}", undo=undo)
 
