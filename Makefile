@@ -27,7 +27,7 @@ install: $(RUN_STAMP) ## make .venv and install from the lock file
 install-dev: $(DEV_STAMP) ## the same with what tests and checks need
 
 run: $(RUN_STAMP) ## start the console: make run PORT=7870 HOST=127.0.0.1
-	@exec $(PY) -m protoagent serve $(if $(HOST),--host '$(HOST)') $(if $(PORT),--port '$(PORT)')
+	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m protoagent serve $(if $(HOST),--host '$(HOST)') $(if $(PORT),--port '$(PORT)')
 
 test: $(DEV_STAMP) ## the whole suite, on DATABASE_URL when that is set
 	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(T)

@@ -27,7 +27,7 @@ def _remove_run_directory() -> None:
 atexit.register(_remove_run_directory)
 
 from protoagent.settings import *  # noqa: E402, F403 — the environment above must be set first
-from protoagent.settings import DATABASES, Q_CLUSTER  # noqa: E402
+from protoagent.settings import DATABASES  # noqa: E402
 
 ALLOWED_HOSTS = ["localhost", "127.0.0.1", "[::1]", "testserver"]
 PASSWORD_HASHERS = ["django.contrib.auth.hashers.MD5PasswordHasher"]
@@ -39,7 +39,7 @@ else:
     # Pooled threads keep no connection open, or the test database could not be dropped.
     DATABASES["default"]["CONN_MAX_AGE"] = 0
 
-Q_CLUSTER = {**Q_CLUSTER, "sync": False}
+(HOME / "static").mkdir(parents=True, exist_ok=True)
 
 STORAGES = {
     "default": {"BACKEND": "django.core.files.storage.FileSystemStorage"},

@@ -16,7 +16,14 @@ from typing import Any
 
 from protoagent.core import clock
 from protoagent.core.errors import AgentError, BadValue
-from protoagent.core.text import one_line, truncate
+from protoagent.core.text import (
+    one_line,
+    refuse_constant,
+    storable,
+    storable_value,
+    truncate,
+    whole_float,
+)
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.services.turns import Hold
 from protoagent.journal.writer import store, submit
@@ -102,9 +109,13 @@ async def run_call(
 def _parse(call: CallSpec, spec: ToolSpec | None) -> tuple[dict[str, Any], str]:
     """The arguments as an object, and what is wrong with the call."""
     try:
-        arguments = json.loads(call.arguments or "{}")
+        arguments = storable_value(
+            json.loads(
+                call.arguments or "{}", parse_constant=refuse_constant, parse_float=whole_float
+            )
+        )
     except (ValueError, RecursionError) as error:
-        detail = error.msg if isinstance(error, json.JSONDecodeError) else "nested too deeply"
+        detail = "nested too deeply" if isinstance(error, RecursionError) else str(error)
         return {"_raw": truncate(call.arguments, 2000)}, (
             f"Error: the arguments of {call.name} are not valid JSON ({detail}); "
             "send one JSON object."
@@ -219,8 +230,9 @@ def _judge(output: Any) -> Outcome:
 
 def _end(call: CallSpec, outcome: Outcome, hold: Hold, began: float) -> Outcome:
     duration_ms = round((clock.monotonic() - began) * 1000)
-    clean = truncate(mask_text(outcome.output), MAX_OUTPUT_CHARS)
-    sentence, component = split_component(clean)
+    clean = truncate(mask_text(storable(outcome.output)), MAX_OUTPUT_CHARS)
+    sentence, shown = split_component(clean)
+    component = storable_value(shown)
     result = Outcome(sentence, outcome.status)
 
     def effect() -> list[NewEvent]:

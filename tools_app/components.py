@@ -1,137 +1,125 @@
-"""Data that a tool shows in the transcript as a table, a list of figures or a timeline.
+"""Typed widgets in the chat: their shapes, and how a tool result carries one.
 
-A tool's answer carries it in band: one sentence for the model, then a record separator
-with a version tag, then JSON. Source: spec/behaviour-tools.md §3.
+A result that renders a component is a short sentence, the marker and a JSON envelope
+`{component, props}`. Source: spec/behaviour-tools §3.
 """
 
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Mapping
 from typing import Any
 
-from protoagent.core.errors import BadValue, TooLarge
-from protoagent.core.text import one_line
+from protoagent.core.errors import BadValue
+from protoagent.core.text import truncate
 
-SENTINEL = "\x1eprotoagent.component.v1\x1e"
-MAX_CHARS = 200_000
+KINDS = ("table", "keyvalue", "timeline")
+MARKER = "\x1ecomponent/v1\x1e"
 STATES = ("done", "active", "todo")
+MAX_ROWS = 2_000
+MAX_COLUMNS = 50
+MAX_CELL_CHARS = 4_000
+MAX_ENVELOPE_CHARS = 300_000
 
-Props = dict[str, Any]
 
+def check_props(component: str, props: Mapping[str, Any], title: str = "") -> dict[str, Any]:
+    """The props as every surface gets them: only known keys, cells and labels as text.
 
-def checked(component: str, props: Props, title: str = "") -> Props:
-    """The props as every surface expects them, with `title` where they have none.
-
-    Raises BadValue for an unknown component and for props without the list it shows,
-    TooLarge when there is too much of it.
+    `title` counts only when the props have none. Raises BadValue, naming the valid kinds
+    or the part that does not fit, for the model to mend.
     """
     if component == "code-ref":
-        raise BadValue("code-ref is not built here; show_code points into a project file")
-    if component not in _KINDS:
-        raise BadValue(
-            f"unknown component {one_line(component, 60)!r}. Use one of: {', '.join(_KINDS)}."
-        )
-    shown = tidied(component, props)
-    wanted, example = _NEEDED[component]
-    if not shown[wanted]:
-        raise BadValue(f"a {component} needs {wanted}, for example {example}")
-    if title.strip() and not shown.get("title"):
-        shown["title"] = title.strip()
-    if len(json.dumps(shown, ensure_ascii=False)) > MAX_CHARS:
-        raise TooLarge(f"a component has at most {MAX_CHARS:,} characters; show less at once")
-    return shown
+        raise BadValue("code-ref is not rendered here; it comes from show_code")
+    if component not in KINDS:
+        raise BadValue(f"unknown component {component!r}. Use one of: {', '.join(KINDS)}.")
+    clean = {"table": _table, "keyvalue": _keyvalue, "timeline": _timeline}[component](props)
+    heading = _text(props.get("title") or title)
+    if heading:
+        clean["title"] = truncate(heading, 200)
+    if len(json.dumps(clean)) > MAX_ENVELOPE_CHARS:
+        raise BadValue(f"this {component} is too large to show; shorten it or make a file")
+    return clean
 
 
-def tidied(component: str, props: Any) -> Props:
-    """The props of a known component in their one shape; what cannot be shown is left out."""
-    raw = props if isinstance(props, dict) else {}
-    shown = _KINDS[component](raw)
-    if raw.get("title") not in (None, ""):
-        shown["title"] = _text(raw["title"])
-    return shown
-
-
-def joined(sentence: str, component: str, props: Props) -> str:
-    """The answer of a tool that says `sentence` and shows a component."""
+def pack(component: str, props: Mapping[str, Any]) -> str:
+    """A tool result that renders the component."""
     envelope = json.dumps({"component": component, "props": props}, ensure_ascii=False)
-    return f"{sentence}{SENTINEL}{envelope}"
+    return f"Rendered a {component} component for the user. {MARKER}{envelope}"
 
 
 def split_component(output: str) -> tuple[str, dict[str, Any] | None]:
-    """The sentence of a tool's answer, and `{component, props}` if it shows one.
+    """`(sentence, component)` of a tool's full output; never fails.
 
-    Malformed JSON and unknown kinds show nothing. Never raises.
+    The component is None when there is no marker, the envelope is broken or its kind is
+    unknown. Props that are no object become `{}`.
     """
-    sentence, found, envelope = output.partition(SENTINEL)
-    if not found:
+    sentence, marker, envelope = output.partition(MARKER)
+    if not marker:
         return output, None
-    sentence = sentence.rstrip()
     try:
-        data = json.loads(envelope)
+        found = json.loads(envelope)
     except (ValueError, RecursionError):
-        return sentence, None
-    kind = data.get("component") if isinstance(data, dict) else None
-    if not isinstance(kind, str) or kind not in _KINDS:
-        return sentence, None
-    return sentence, {"component": kind, "props": tidied(kind, data.get("props"))}
+        return sentence.rstrip(), None
+    if not isinstance(found, dict) or found.get("component") not in KINDS:
+        return sentence.rstrip(), None
+    props = found.get("props")
+    clean = {"component": found["component"], "props": props if isinstance(props, dict) else {}}
+    return sentence.rstrip(), clean
 
 
-def _table(raw: Props) -> Props:
-    columns = [_text(name) for name in _list(raw.get("columns"))]
-    rows = []
-    for row in _list(raw.get("rows")):
-        if isinstance(row, dict):  # named cells: the columns decide, or the first row does
-            columns = columns or [_text(name) for name in row]
-            row = [row.get(name, "") for name in columns]
-        rows.append([_text(cell) for cell in (row if isinstance(row, list) else [row])])
-    return {"columns": columns, "rows": rows}
+def _table(props: Mapping[str, Any]) -> dict[str, Any]:
+    columns, rows = props.get("columns"), props.get("rows")
+    if not isinstance(columns, list) or not columns:
+        raise BadValue('a table needs "columns": a list of names')
+    if not isinstance(rows, list) or not all(isinstance(row, list) for row in rows):
+        raise BadValue('a table needs "rows": a list of lists of cells')
+    if len(columns) > MAX_COLUMNS or len(rows) > MAX_ROWS:
+        raise BadValue(f"a table has at most {MAX_COLUMNS} columns and {MAX_ROWS} rows")
+    width = len(columns)
+    return {
+        "columns": [_text(name) for name in columns],
+        "rows": [[_text(cell) for cell in row[:width]] + [""] * (width - len(row)) for row in rows],
+    }
 
 
-def _keyvalue(raw: Props) -> Props:
-    items = raw.get("items")
-    if isinstance(items, dict) or (not items and isinstance(raw.get("pairs"), dict)):
-        pairs = items if isinstance(items, dict) else raw["pairs"]
+def _keyvalue(props: Mapping[str, Any]) -> dict[str, Any]:
+    items, pairs = props.get("items"), props.get("pairs")
+    if isinstance(pairs, dict) and not items:
         items = [{"label": label, "value": value} for label, value in pairs.items()]
+    if not isinstance(items, list) or not all(isinstance(item, dict) for item in items):
+        raise BadValue('keyvalue needs "items": a list of {label, value}')
+    if len(items) > MAX_ROWS:
+        raise BadValue(f"keyvalue has at most {MAX_ROWS} items")
     return {
         "items": [
-            {"label": _text(item.get("label", "")), "value": _text(item.get("value", ""))}
-            for item in _list(items)
-            if isinstance(item, dict)
+            {"label": _text(item.get("label")), "value": _text(item.get("value"))} for item in items
         ]
     }
 
 
-def _timeline(raw: Props) -> Props:
-    return {"steps": [_step(step) for step in _list(raw.get("steps")) if step]}
+def _timeline(props: Mapping[str, Any]) -> dict[str, Any]:
+    steps = props.get("steps")
+    if not isinstance(steps, list) or not all(isinstance(step, dict) for step in steps):
+        raise BadValue('a timeline needs "steps": a list of {label, state, detail}')
+    if len(steps) > MAX_ROWS:
+        raise BadValue(f"a timeline has at most {MAX_ROWS} steps")
+    return {"steps": [_timeline_step(step) for step in steps]}
 
 
-def _step(raw: Any) -> Props:
-    step = raw if isinstance(raw, dict) else {"label": raw}
-    state = str(step.get("state", "")).strip().lower()
-    shown = {"label": _text(step.get("label", "")), "state": state if state in STATES else "todo"}
-    if step.get("detail") not in (None, ""):
-        shown["detail"] = _text(step["detail"])
-    return shown
-
-
-_KINDS: dict[str, Callable[[Props], Props]] = {
-    "table": _table,
-    "keyvalue": _keyvalue,
-    "timeline": _timeline,
-}
-_NEEDED = {
-    "table": ("rows", '{"columns": ["A", "B"], "rows": [["a1", "b1"]]}'),
-    "keyvalue": ("items", '{"items": [{"label": "Credits", "value": "183k"}]}'),
-    "timeline": ("steps", '{"steps": [{"label": "Buy hauler", "state": "done"}]}'),
-}
-
-
-def _list(value: Any) -> list[Any]:
-    return value if isinstance(value, list) else []
+def _timeline_step(step: Mapping[str, Any]) -> dict[str, str]:
+    state = step.get("state")
+    clean = {
+        "label": _text(step.get("label")),
+        "state": state if state in STATES else "todo",
+    }
+    if step.get("detail"):
+        clean["detail"] = _text(step["detail"])
+    return clean
 
 
 def _text(value: Any) -> str:
-    if isinstance(value, str):
-        return value
-    return "" if value is None else json.dumps(value, ensure_ascii=False)
+    """Text as it is, everything else as JSON; blank for nothing."""
+    if value is None:
+        return ""
+    text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False)
+    return truncate(text, MAX_CELL_CHARS)

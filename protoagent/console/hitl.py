@@ -140,7 +140,11 @@ def _description(row: Interruption) -> SafeString:
         text = "" if _is_plain(question) else question
     if row.kind == InterruptionKind.APPROVAL:  # may hold what an attacker wrote: never Markdown
         return conditional_escape(reveal_hidden(text))
-    return mark_safe(markdown.render(text)) if text else SafeString()  # noqa: S308 — sanitised
+    return _rendered(text)
+
+
+def _rendered(text: str) -> SafeString:
+    return mark_safe(markdown.render(text)) if text.strip() else SafeString()  # noqa: S308 — sanitised
 
 
 def _is_plain(question: str) -> bool:
@@ -172,7 +176,6 @@ def _form(card: Card, zone: tzinfo) -> dict[str, Any]:
         errors=wizard.errors,
         watched=wizard.watched,
     )
-    description = wizard.step.description
     return {
         "wizard": wizard,
         "controls": drawn,
@@ -180,7 +183,7 @@ def _form(card: Card, zone: tzinfo) -> dict[str, Any]:
         "stepper": _stepper(wizard, shown),
         "step_title": title,
         "step_label": f"Step {position + 1} of {len(shown)}, {title}",
-        "step_description": markdown.render(description) if description else "",
+        "step_description": _rendered(wizard.step.description),
     }
 
 

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+import math
 import unicodedata
+from typing import Any
 
 _SPECIAL = {0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0x00AD, 0x180E, 0x115F, 0x1160, 0x3164}
 
@@ -19,6 +21,42 @@ def one_line(text: str, max_chars: int = 120) -> str:
     return truncate(" ".join(text.split()), max_chars)
 
 
+def storable(text: str) -> str:
+    """`text` with halves of surrogate pairs joined where they fit, and � for the rest and for NUL.
+
+    PostgreSQL refuses both characters, and the drivers cannot encode halves.
+    """
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        text = text.encode("utf-16-le", "surrogatepass").decode("utf-16-le", "replace")
+    return text.replace("\x00", "\ufffd") if "\x00" in text else text
+
+
+def storable_value(value: Any) -> Any:
+    """A copy of a JSON value whose texts are all storable."""
+    if isinstance(value, str):
+        return storable(value)
+    if isinstance(value, list):
+        return [storable_value(part) for part in value]
+    if isinstance(value, dict):
+        return {storable(str(key)): storable_value(part) for key, part in value.items()}
+    return value
+
+
+def refuse_constant(name: str) -> float:
+    """For `json.loads(parse_constant=…)`: NaN and the infinities are no JSON."""
+    raise ValueError(f"{name} is not a number in JSON")
+
+
+def whole_float(digits: str) -> float:
+    """For `json.loads(parse_float=…)`: a number too large for a float would become infinity."""
+    number = float(digits)
+    if math.isinf(number):
+        raise ValueError(f"{truncate(digits, 20)} is too large a number")
+    return number
+
+
 def is_hidden_character(char: str) -> bool:
     """Whether `char` draws nothing or reorders its neighbours (zero width, bidi, tags)."""
     code = ord(char)
@@ -30,7 +68,7 @@ def is_hidden_character(char: str) -> bool:
 
 
 def reveal_hidden(text: str) -> str:
-    """`text` with each hidden character written as ⟦U+XXXX⟧, so that what is shown is all there is."""
+    """`text` with hidden characters written as ⟦U+XXXX⟧, so that what is shown is all there is."""
     if text.isascii() and text.isprintable():
         return text
     return "".join(f"⟦U+{ord(c):04X}⟧" if is_hidden_character(c) else c for c in text)

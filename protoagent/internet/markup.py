@@ -136,7 +136,7 @@ class _Tree:
 
     def raw(self, name: str, html: str, at: int) -> int:
         """Take the text up to the end tag of `name`; where to go on."""
-        end = re.compile(rf"</{name}(?=[\s/>]|\Z)", re.IGNORECASE).search(html, at)
+        end = re.compile(rf"</{name}(?=[\s/>]|\Z)[^>]*+>?", re.IGNORECASE).search(html, at)
         stop = end.start() if end else len(html)
         if name in _SHOWN_RAW:
             self._push("pre", [], [])

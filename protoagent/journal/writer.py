@@ -27,6 +27,7 @@ from protoagent.journal.services.turns import Hold
 log = logging.getLogger(__name__)
 
 Effect = Callable[[], list[NewEvent] | None]
+Gaps = dict[Hold, BaseException]
 MAX_BATCH = 64
 LAZY_S = 0.02
 
@@ -36,13 +37,16 @@ class Write:
     """One thing to store: `effect` changes rows and may name further events.
 
     With a `hold` the write is refused (LeaseLost) when another process has claimed the
-    turn. An effect runs again if its group fails, so it does nothing but database work.
+    turn, and with the error of an earlier write of the same leg that failed: what comes
+    after a gap is not stored, except the end of the turn (`is_last`). An effect runs again
+    if its group fails, so it does nothing but database work.
     """
 
     session_id: int | None = None
     events: list[NewEvent] = field(default_factory=list)
     effect: Effect | None = None
     hold: Hold | None = None
+    is_last: bool = False
     future: asyncio.Future[list[Frame]] | None = None
     error: BaseException | None = None
     frames: list[Frame] = field(default_factory=list)
@@ -55,6 +59,7 @@ class Writer:
         self._queue: list[Write] = []
         self._task: asyncio.Task[None] | None = None
         self._timer: asyncio.TimerHandle | None = None
+        self._gaps: Gaps = {}
 
     def submit(self, write: Write, *, lazy: bool = False) -> asyncio.Future[list[Frame]]:
         """Queue `write`; the future gives its frames once they are committed.
@@ -96,7 +101,7 @@ class Writer:
         while self._queue:
             batch, self._queue = self._queue[:MAX_BATCH], self._queue[MAX_BATCH:]
             try:
-                await database_sync_to_async(_store)(batch)
+                await database_sync_to_async(_store)(batch, self._gaps)
             except BaseException as error:
                 for write in batch:
                     write.error = write.error or error
@@ -122,29 +127,42 @@ def _retrieve(future: asyncio.Future[list[Frame]]) -> None:
         future.exception()
 
 
-def _store(batch: list[Write]) -> None:
+def _store(batch: list[Write], gaps: Gaps) -> None:
     """Commit the whole batch; if that fails, each write for itself."""
     try:
         with transaction.atomic():
-            _apply(batch)
+            _apply(batch, gaps)
+        for write in batch:
+            if write.is_last and write.hold is not None:
+                gaps.pop(write.hold, None)
         return
-    except (DatabaseError, AgentError) as error:
+    except Exception as error:  # noqa: BLE001 — one write among many: it must not take the others along
         if len(batch) == 1:
-            batch[0].error = error
-            log.warning("a journal write failed: %s", error)
+            _failed(batch[0], error, gaps)
             return
     for write in batch:
         write.error, write.frames = None, []
-        _store([write])
+        _store([write], gaps)
 
 
-def _apply(batch: list[Write]) -> None:
+def _failed(write: Write, error: Exception, gaps: Gaps) -> None:
+    is_foreseen = isinstance(error, DatabaseError | AgentError)
+    log.warning("a journal write failed: %s", error, exc_info=None if is_foreseen else error)
+    write.error = error
+    if write.hold is not None:
+        gaps[write.hold] = error
+
+
+def _apply(batch: list[Write], gaps: Gaps) -> None:
     fences = _fences([write.hold for write in batch if write.hold is not None])
     groups: list[tuple[Write, list[NewEvent]]] = []
     for write in batch:
         hold = write.hold
         if hold is not None and fences.get(hold.turn_id) != hold.fence:
             write.error = LeaseLost(f"turn {hold.turn_id} is held by another process now")
+            continue
+        if hold in gaps and not write.is_last:
+            write.error = gaps[hold]  # type: ignore[index]
             continue
         further = (write.effect() or []) if write.effect is not None else []
         if write.events or further:
@@ -160,7 +178,9 @@ def _fences(holds: list[Hold]) -> dict[str, int]:
     if not ids:
         return {}
     marks = ", ".join(["%s"] * len(ids))
-    lock = " FOR UPDATE" if connection.features.has_select_for_update else ""
+    # Not FOR UPDATE: whoever inserts an event or a steer of the turn locks its key, while it
+    # has the session that this transaction wants next.
+    lock = " FOR NO KEY UPDATE" if connection.features.has_select_for_no_key_update else ""
     with connection.cursor() as cursor:
         # Plain SQL: it stands before every commit of every running turn.
         cursor.execute(

@@ -30,6 +30,7 @@ class Leg:
     segments: list[str] = field(default_factory=list)
     partial: str = ""
     may_have_steers: bool = False
+    unread: list[str] = field(default_factory=list)
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     lost: bool = False
     model_calls: int = 0

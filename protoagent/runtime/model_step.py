@@ -11,6 +11,7 @@ from protoagent.config import services as config
 from protoagent.core import clock
 from protoagent.core.errors import AgentError, ModelFailed
 from protoagent.core.ids import new_id
+from protoagent.core.text import storable
 from protoagent.journal.services import pending
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.writer import store, submit
@@ -40,6 +41,8 @@ async def run(leg: Leg, messages: list[Message]) -> list[Message]:
     Raises ModelFailed when every model and retry failed, TurnOver when a guard ends it.
     """
     new_messages = await _read_steers(leg)
+    # At once, because they count as read also when the answer to them is cut off.
+    leg.messages += new_messages
     so_far = [*messages, *new_messages]
     verdict = guards.judge(
         so_far,
@@ -51,12 +54,11 @@ async def run(leg: Leg, messages: list[Message]) -> list[Message]:
     reply, model, stream = await _ask_with_fallbacks(leg, so_far, verdict.note)
     _record(leg, reply, model, stream)
     message = _message_of(reply, leg.partial)
-    new_messages.append(message)
-    leg.messages += new_messages
+    leg.messages.append(message)
     if leg.partial:
         leg.segments.append(leg.partial)
         leg.partial = ""
-    return new_messages
+    return [*new_messages, message]
 
 
 async def _read_steers(leg: Leg) -> list[Message]:
@@ -64,16 +66,22 @@ async def _read_steers(leg: Leg) -> list[Message]:
     if not leg.may_have_steers:
         return []
     leg.may_have_steers = False
+    again, leg.unread = leg.unread, []
     taken: list[str] = []
     hold = leg.hold
 
     def effect() -> list[NewEvent]:
         delivery = pending.deliver(hold.session_id, hold.turn_id)
-        taken[:] = delivery.texts if delivery else []
+        taken[:] = [*again, *(delivery.texts if delivery else ())]
         return list(delivery.events) if delivery else []
 
     await store(session_id=hold.session_id, effect=effect, hold=hold)
-    return [{"role": "user", "content": STEER_FRAME.format(text=text)} for text in taken]
+    return steer_messages(taken)
+
+
+def steer_messages(texts: list[str]) -> list[Message]:
+    """What the operator said while the turn ran, as the model reads it."""
+    return [{"role": "user", "content": STEER_FRAME.format(text=text)} for text in texts]
 
 
 def request_for(leg: Leg, messages: list[Message], note: str = "") -> ModelRequest:
@@ -181,13 +189,13 @@ def _call(call: CallRequest) -> dict[str, Any]:
     return {
         "id": new_id(length=CALL_ID_CHARS),
         "type": "function",
-        "function": {"name": call.name, "arguments": _canonical(call.arguments)},
+        "function": {"name": storable(call.name), "arguments": _canonical(call.arguments)},
     }
 
 
 def _canonical(arguments: str) -> str:
     """The arguments as the model wrote them, secrets masked; an empty object for nothing."""
-    return mask_text(arguments) if arguments.strip() else "{}"
+    return mask_text(storable(arguments)) if arguments.strip() else "{}"
 
 
 def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream) -> None:
@@ -202,7 +210,7 @@ def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream)
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost_usd": cost,
-        "model": reply.model or model.name,
+        "model": storable(reply.model or model.name),
     }
     events = [*stream.finish(), NewEvent("usage", data, leg.hold.turn_id)]
     if reply.calls:
@@ -211,5 +219,5 @@ def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream)
 
 
 def _note(leg: Leg, text: str, kind: str) -> None:
-    event = NewEvent("note", {"text": text, "kind": kind}, leg.hold.turn_id)
+    event = NewEvent("note", {"text": storable(text), "kind": kind}, leg.hold.turn_id)
     submit(session_id=leg.hold.session_id, events=[event], hold=leg.hold)

@@ -1,4 +1,4 @@
-"""Taking a model's private thinking out of its answer while it streams.
+"""Cleaning a model's answer while it streams: characters, and its private thinking.
 
 `<think>` and `<scratch_pad>` blocks, closed or cut off by the end, are neither shown nor
 stored, unless a backtick stands before the tag (then the answer talks about the tag).
@@ -8,9 +8,36 @@ from __future__ import annotations
 
 import re
 
+from protoagent.core.text import storable
+
 _OPEN = re.compile(r"(?<!`)<(think|scratch_pad)>", re.IGNORECASE)
 _TAGS = ("<think>", "</think>", "<scratch_pad>", "</scratch_pad>")
 _LONGEST = max(map(len, _TAGS))
+
+
+class CharacterFilter:
+    """Feed it deltas, get text that can be stored.
+
+    Some gateways cut a character outside the basic plane into two halves; the first one is
+    held back until the other arrives.
+    """
+
+    def __init__(self) -> None:
+        self._half = ""
+
+    def feed(self, delta: str) -> str:
+        """Everything fed so far that is not half a character."""
+        if not self._half and delta.isascii():
+            return delta.replace("\x00", "\ufffd")
+        text, self._half = self._half + delta, ""
+        if "\ud800" <= text[-1:] <= "\udbff":
+            text, self._half = text[:-1], text[-1]
+        return storable(text)
+
+    def flush(self) -> str:
+        """What stands for a half whose other half never came."""
+        half, self._half = self._half, ""
+        return storable(half)
 
 
 class ThinkingFilter:

@@ -8,7 +8,7 @@ from protoagent.core import clock
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.writer import submit
 from protoagent.runtime.leg import Leg
-from protoagent.runtime.output import ThinkingFilter
+from protoagent.runtime.output import CharacterFilter, ThinkingFilter
 from protoagent.security.redaction import StreamMask
 
 DELTA_EVERY_S = 0.05
@@ -25,6 +25,7 @@ class AnswerStream:
         self._leg = leg
         self._loop = asyncio.get_running_loop()
         self._mask = StreamMask()
+        self._characters = CharacterFilter()
         self._thinking = ThinkingFilter()
         self._buffer: list[str] = []
         self._timer: asyncio.TimerHandle | None = None
@@ -42,11 +43,12 @@ class AnswerStream:
         self.heard_at = clock.monotonic()
         if delta:
             self.content_seen = True
-            self._show(self._mask.feed(self._thinking.feed(delta)))
+            self._show(self._mask.feed(self._thinking.feed(self._characters.feed(delta))))
 
     def finish(self) -> list[NewEvent]:
         """The events of what has not been sent; the caller stores them."""
-        self._show(self._mask.feed(self._thinking.flush()) + self._mask.flush(), send=False)
+        rest = self._thinking.feed(self._characters.flush()) + self._thinking.flush()
+        self._show(self._mask.feed(rest) + self._mask.flush(), send=False)
         return self._take()
 
     def discard(self) -> None:

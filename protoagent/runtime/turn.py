@@ -13,13 +13,14 @@ from langgraph.errors import GraphRecursionError
 from protoagent.config import services as config
 from protoagent.core import clock
 from protoagent.core.errors import AgentError, LeaseLost
+from protoagent.core.text import storable
 from protoagent.journal.models import TurnStatus
-from protoagent.journal.services import turns
+from protoagent.journal.services import pending, turns
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.services.turns import Claim
 from protoagent.journal.writer import store
 from protoagent.providers import catalog
-from protoagent.runtime import checkpoints, graph, history, leg, prompt
+from protoagent.runtime import checkpoints, graph, history, leg, model_step, prompt
 from protoagent.runtime.hitl import OutOfAutoAnswers
 from protoagent.runtime.leg import Leg, Message
 from tools_app import boundary, registry
@@ -28,6 +29,8 @@ from tools_app.models import CallStatus
 log = logging.getLogger(__name__)
 
 NO_ANSWER = "(The model gave no answer.)"
+MAX_FRUITLESS_LEGS = 5
+MAX_COUNT = 2**31 - 1
 CANCEL_GRACE_S = 1.2  # stop is promised within 2 s, also when a tool ignores cancellation
 
 
@@ -48,15 +51,8 @@ async def run_leg(here: Leg) -> str | None:
     leg.current.set(here)
     began = clock.monotonic()
     try:
-        await _resume(here)
-        ending = await _drive(here, began)
-    except LeaseLost:
-        log.warning("turn lost to another process turn_id=%s", here.hold.turn_id)
-        return None
-    if ending is None:
-        return None
-    try:
-        return await _finish(here, ending, began)
+        ending = await _resume(here) or await _drive(here, began)
+        return None if ending is None else await _finish_somehow(here, ending, began)
     except LeaseLost:
         log.warning("turn lost to another process turn_id=%s", here.hold.turn_id)
         return None
@@ -83,25 +79,51 @@ async def prepare(claim: Claim, holder: str) -> Leg:
     return here
 
 
-async def _resume(here: Leg) -> None:
-    """For a later leg: take over the checkpoint and say from where the answer goes on."""
+@dataclass
+class Past:
+    """What earlier legs have left: messages, the place to write on from, steers to read again."""
+
+    kept: list[Message] | None
+    rewind_to: int | None
+    unread: list[str]
+    fruitless: int
+
+
+async def _resume(here: Leg) -> Ending | None:
+    """For a later leg: take over the checkpoint and say from where the answer goes on.
+
+    A turn that brings its process down each time is ended instead of tried for ever.
+    """
     if not here.claim.resumed:
         here.messages = [{"role": "user", "content": here.claim.text}]
-        return
-
-    def read() -> tuple[list[Message] | None, int | None]:
-        saved = graph.compiled().checkpointer.get_tuple(_config(here))
-        kept = None if saved is None else saved.checkpoint["channel_values"].get("messages")
-        calls = sum(1 for message in kept or () if message["role"] == "assistant")
-        return kept, turns.rewind_point(here.hold.turn_id, calls)
-
-    kept, rewind_to = await database_sync_to_async(read)()
-    here.persist = here.has_checkpoint = kept is not None
-    here.messages = list(kept or [{"role": "user", "content": here.claim.text}])
+        return None
+    past = await database_sync_to_async(_past_of)(here)
+    here.persist = here.has_checkpoint = past.kept is not None
+    here.messages = list(past.kept or [{"role": "user", "content": here.claim.text}])
     here.segments = [m["content"] for m in here.messages if _is_answer(m)]
+    here.unread = past.unread
     model = here.claim.model or catalog.resolve(None).name
-    event = turns.resumed_event(here.claim, model, rewind_to)
+    event = turns.resumed_event(here.claim, model, past.rewind_to)
     await store(session_id=here.hold.session_id, events=[event], hold=here.hold)
+    if past.fruitless < MAX_FRUITLESS_LEGS or here.stop.is_set():
+        return None
+    reason = f"interrupted: the server ended {past.fruitless} times in a row during this step"
+    return Ending(TurnStatus.INTERRUPTED, reason)
+
+
+def _past_of(here: Leg) -> Past:
+    saved = graph.compiled().checkpointer.get_tuple(_config(here))
+    kept = None if saved is None else saved.checkpoint["channel_values"].get("messages")
+    calls = sum(1 for message in kept or () if message["role"] == "assistant")
+    # All but the first are steers: one taken by a model call that was lost is not among them.
+    steers = sum(1 for message in (kept or ())[1:] if message["role"] == "user")
+    turn_id = here.hold.turn_id
+    return Past(
+        kept,
+        turns.rewind_point(turn_id, calls),
+        pending.delivered_to(turn_id)[steers:],
+        turns.legs_without_progress(turn_id),
+    )
 
 
 def _is_answer(message: Message) -> bool:
@@ -144,7 +166,7 @@ def _ending_of(error: Exception, here: Leg) -> Ending:
         rounds = config.get("model.max_iterations")
         return Ending(TurnStatus.FAILED, f"the turn reached its limit of {rounds} rounds")
     if isinstance(error, AgentError):
-        return Ending(TurnStatus.FAILED, str(error))
+        return Ending(TurnStatus.FAILED, storable(str(error)))
     log.error("turn failed turn_id=%s", here.hold.turn_id, exc_info=error)
     return Ending(TurnStatus.FAILED, f"{type(error).__name__} in the runtime; it was logged")
 
@@ -188,6 +210,19 @@ async def _park(here: Leg, began: float) -> bool:
     return parked[0]
 
 
+async def _finish_somehow(here: Leg, ending: Ending, began: float) -> str | None:
+    """As `_finish`; when that cannot be stored, the turn fails without what it has said."""
+    try:
+        return await _finish(here, ending, began)
+    except LeaseLost:
+        raise
+    except Exception:
+        log.exception("the end of a turn could not be stored turn_id=%s", here.hold.turn_id)
+    here.messages, here.segments, here.partial, here.unread = here.messages[:1], [], "", []
+    failed = Ending(TurnStatus.FAILED, "the end of this turn could not be stored; it was logged")
+    return await _finish(here, failed, began)
+
+
 async def _finish(here: Leg, ending: Ending, began: float) -> str | None:
     """Write the end of the turn: its rows, its events, its messages for later turns."""
     hold, answer = here.hold, here.answer
@@ -212,7 +247,7 @@ async def _finish(here: Leg, ending: Ending, began: float) -> str | None:
         next_turn[:] = [turns.promote_next(hold.session_id)]
         return events
 
-    await store(session_id=hold.session_id, effect=effect, hold=hold)
+    await store(session_id=hold.session_id, effect=effect, hold=hold, is_last=True)
     history.cache.add(hold.session_id, here.claim.number, messages)
     log.info(
         "turn ended turn_id=%s status=%s model_calls=%d",
@@ -232,7 +267,7 @@ def _closing(ending: Ending) -> tuple[str, str]:
 
 def _final_messages(here: Leg, answer: str) -> list[Message]:
     """The turn as later turns see it, with a result for each call and the text that was shown."""
-    messages = list(here.messages)
+    messages = [*here.messages, *model_step.steer_messages(here.unread)]
     if here.partial:
         messages.append({"role": "assistant", "content": here.partial})
     elif _says_nothing(messages[-1]):
@@ -258,8 +293,8 @@ def _totals(here: Leg) -> dict[str, Any]:
         tokens_out, cost = here.output_tokens, here.cost_usd
     return {
         "model_calls": calls,
-        "input_tokens": tokens_in,
-        "output_tokens": tokens_out,
+        "input_tokens": min(tokens_in, MAX_COUNT),
+        "output_tokens": min(tokens_out, MAX_COUNT),
         "cost_usd": round(cost, 6),
     }
 

@@ -4,9 +4,7 @@ from __future__ import annotations
 
 import gc
 import importlib
-import os
 import socket
-import sys
 from collections.abc import Callable
 from functools import partial
 

@@ -8,6 +8,7 @@ from typing import Any
 from django.http import HttpRequest
 
 from protoagent.core.errors import BadValue, TooLarge
+from protoagent.core.text import refuse_constant, whole_float
 
 MAX_BYTES = 1024 * 1024
 
@@ -16,15 +17,16 @@ def parse_json(body: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """The value in a JSON text.
 
     Raises TooLarge above `max_bytes`, and BadValue for anything that is not JSON in
-    UTF-8, for NaN and infinities, and for texts with NUL characters or half surrogate
-    pairs: PostgreSQL refuses to store them, and SQLite gives them back broken.
+    UTF-8, for NaN, infinities and numbers beyond a float, and for texts with NUL
+    characters or half surrogate pairs: PostgreSQL refuses to store them, and SQLite gives
+    them back broken.
     """
     size = len(body) if isinstance(body, bytes) or body.isascii() else len(body.encode())
     if size > max_bytes:
         raise TooLarge(f"more than {max_bytes:,} bytes; this one has {size:,}")
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
-        value = json.loads(text, parse_constant=_refuse_constant)
+        value = json.loads(text, parse_constant=refuse_constant, parse_float=whole_float)
     except UnicodeDecodeError:
         raise BadValue("the text is not UTF-8") from None
     except RecursionError:
@@ -47,10 +49,6 @@ def read_object(request: HttpRequest, *, max_bytes: int = MAX_BYTES) -> dict[str
     if not isinstance(value, dict):
         raise BadValue("the body must be a JSON object")
     return value
-
-
-def _refuse_constant(name: str) -> None:
-    raise ValueError(f"{name} is not a number in JSON")
 
 
 def _check_texts(value: Any) -> None:

@@ -1,4 +1,4 @@
-"""Interruptions as rows, a browser that looks at them, and what a form of every kind asks."""
+"""Interruptions as rows, and a browser that looks at them."""
 
 from __future__ import annotations
 
@@ -13,71 +13,8 @@ from protoagent.core.ids import new_id
 from protoagent.journal.models import ChatSession, Interruption, Turn
 from protoagent.journal.services import agents, events, pauses, sessions, turns
 from tests.accounts.factories import browser_of, make_account
+from tests.console.steps import EVERY_KIND
 from tools_app import forms
-
-EVERY_KIND: list[dict[str, Any]] = [
-    {
-        "title": "Scope",
-        "description": "What it is *about*.",
-        "schema": {
-            "type": "object",
-            "required": ["name", "engine", "hosts"],
-            "properties": {
-                "name": {"type": "string", "title": "Name", "minLength": 2, "maxLength": 40},
-                "engine": {
-                    "type": "string",
-                    "title": "Engine",
-                    "oneOf": [
-                        {"const": "pg", "title": "PostgreSQL", "description": "Many writers."},
-                        {"const": "ch", "title": "ClickHouse"},
-                    ],
-                },
-                "hosts": {
-                    "type": "array",
-                    "title": "Hosts",
-                    "minItems": 1,
-                    "maxItems": 2,
-                    "items": {"enum": ["nuc-01", "nas-02", "pi-03"]},
-                },
-                "zone": {"type": "string", "title": "Zone", "enum": ["eu", "us"]},
-                "backup": {"type": "boolean", "title": "Back it up"},
-            },
-        },
-    },
-    {
-        "title": "Storage",
-        "schema": {
-            "type": "object",
-            "required": ["size"],
-            "properties": {
-                "size": {
-                    "type": "integer",
-                    "title": "Size in GB",
-                    "minimum": 10,
-                    "multipleOf": 10,
-                    "default": 20,
-                },
-                "ratio": {"type": "number", "title": "Ratio", "maximum": 1},
-                "level": {"type": "integer", "title": "Level", "enum": [1, 2, 3]},
-                "notes": {"type": "string", "title": "Notes", "format": "textarea"},
-            },
-        },
-    },
-    {
-        "title": "Contact",
-        "schema": {
-            "type": "object",
-            "properties": {
-                "mail": {"type": "string", "title": "Mail", "format": "email"},
-                "link": {"type": "string", "title": "Link", "format": "uri"},
-                "day": {"type": "string", "title": "Day", "format": "date"},
-                "hour": {"type": "string", "title": "Hour", "format": "time"},
-                "when": {"type": "string", "title": "When", "format": "date-time"},
-                "phrase": {"type": "string", "title": "Phrase", "format": "password"},
-            },
-        },
-    },
-]
 
 
 class Element:
@@ -242,14 +179,6 @@ def ask_approval(key: str = "s1", **more: Any) -> Interruption:
     """An open approval of a command."""
     payload = {"kind": "approval", "title": "Run this command?", "detail": "rm -rf build"}
     return ask({**payload, **more}, key)
-
-
-def fields_of(*properties: dict[str, Any], required: tuple[str, ...] = ()) -> list[dict[str, Any]]:
-    """One step for each mapping of fields."""
-    return [
-        {"title": f"Step {number}", "schema": {"properties": part, "required": list(required)}}
-        for number, part in enumerate(properties, 1)
-    ]
 
 
 def path_of(row: Interruption, *more: str) -> str:

@@ -13,11 +13,11 @@ from tests.console.asking import (
     ask_approval,
     ask_form,
     ask_question,
-    fields_of,
     open_tab,
     path_of,
     resolve,
 )
+from tests.console.steps import fields_of
 from tools_app.approvals import is_approval
 
 pytestmark = pytest.mark.django_db

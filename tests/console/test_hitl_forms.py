@@ -12,11 +12,11 @@ from tests.console.asking import (
     Tab,
     ask_form,
     ask_question,
-    fields_of,
     open_tab,
     path_of,
     resolve,
 )
+from tests.console.steps import fields_of
 
 pytestmark = pytest.mark.django_db
 

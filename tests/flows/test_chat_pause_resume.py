@@ -226,6 +226,22 @@ async def test_stop_with_a_form_open_and_the_next_message_is_an_ordinary_turn(ch
     assert unpaired(chat.model.requests[-1].messages) == []
 
 
+async def test_a_steer_that_was_read_before_a_stop_is_known_to_the_next_turn(chat):
+    chat.model.steps = [call(("nap", '{"seconds": 0.2}')), hang("half an answer"), say("fine")]
+    await chat.send("go")
+    await chat.until("tool.started")
+    await in_db(service.steer)(chat.session, "shorter please", client_id="s1")
+    await chat.until("text.delta")
+
+    await in_db(service.stop)(chat.session, by="ada")
+    await chat.ended("stopped")
+    await chat.ask("next")
+
+    contents = [str(m["content"]) for m in chat.model.requests[-1].messages]
+    assert sum("shorter please" in content for content in contents) == 1
+    assert unpaired(chat.model.requests[-1].messages) == []
+
+
 async def test_a_stop_that_comes_together_with_a_crash_still_stops(chat, crash):
     chat.model.steps = [hang("text"), say("never")]
     await chat.send()

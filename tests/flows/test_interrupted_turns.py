@@ -68,9 +68,7 @@ def _add_usage(chat, turn_id: str) -> None:
     append(chat.session.pk, [NewEvent("usage", {"input_tokens": 1, "output_tokens": 1}, turn_id)])
 
 
-async def test_a_turn_that_brings_its_process_down_again_and_again_ends_as_interrupted(
-    chat, crash
-):
+async def test_a_turn_that_brings_its_process_down_again_and_again_ends_as_interrupted(chat, crash):
     chat.model.steps = [hang() for _ in range(20)]
     await chat.send()
     for attempt in range(1, 20):
@@ -86,6 +84,36 @@ async def test_a_turn_that_brings_its_process_down_again_and_again_ends_as_inter
     assert len(chat.model.requests) == 5
     chat.model.steps = [say("fine")]
     assert await chat.ask("next") == "fine"
+
+
+async def test_an_end_that_cannot_be_stored_fails_the_turn_instead_of_repeating_it(
+    chat, monkeypatch
+):
+    from protoagent.runtime import turn
+
+    totals = turn._totals
+    broken = {"cost_usd": "not a number"}
+    monkeypatch.setattr(turn, "_totals", lambda here: {**totals(here), **broken})
+    chat.model.steps = [say("fine")]
+    await chat.send()
+    await asyncio.sleep(0)
+    monkeypatch.setattr(turn, "_finish", _once_then(turn._finish, monkeypatch, totals))
+
+    event = await chat.ended("failed")
+
+    assert "could not be stored" in event["data"]["error"]
+
+
+def _once_then(finish, monkeypatch, totals):
+    from protoagent.runtime import turn
+
+    async def finish_twice(here, ending, began):
+        try:
+            return await finish(here, ending, began)
+        finally:
+            monkeypatch.setattr(turn, "_totals", totals)
+
+    return finish_twice
 
 
 async def is_open(chat) -> bool:
@@ -140,9 +168,18 @@ async def test_arguments_and_outputs_with_unstorable_characters_are_cleaned(chat
     ]
 
     assert await chat.ask() == "done"
+    outputs = sorted(data["output"] for data in chat.of("tool.finished"))
+    assert outputs[0].startswith("Error: there is no tool named")
+    assert outputs[1] == "echo a\ufffdb\ufffd"
+
+
+async def test_numbers_that_no_json_has_are_refused_as_arguments(chat):
+    chat.model.steps = [call(("echo", '{"text": NaN}'), ("echo", '{"text": 1e999}')), say("done")]
+
+    assert await chat.ask() == "done"
     outputs = [data["output"] for data in chat.of("tool.finished")]
-    assert outputs[0] == "echo a\ufffdb\ufffd"
-    assert outputs[1].startswith("Error: there is no tool named")
+    assert all("not valid JSON" in output for output in outputs)
+    assert len(outputs) == 2
 
 
 async def test_steers_and_stops_while_the_turn_writes_never_fail(chat):
@@ -152,7 +189,9 @@ async def test_steers_and_stops_while_the_turn_writes_never_fail(chat):
     await chat.send()
     await chat.until("tool.started")
 
-    steers = [in_db(service.steer)(chat.session, f"steer {n}", client_id=f"s{n}") for n in range(20)]
+    steers = [
+        in_db(service.steer)(chat.session, f"steer {n}", client_id=f"s{n}") for n in range(20)
+    ]
     results = await asyncio.gather(*steers, return_exceptions=True)
     await chat.ended()
 

@@ -195,9 +195,9 @@ def _database() -> Iterator[dict[str, str]]:
         yield {"DATABASE_URL": url}
 
 
-@pytest.fixture
-def make_server() -> Iterator[ServerFactory]:
-    """`make_server(env={…}, arguments=[…], home=…, start=True)` → Server, ended after the test.
+@contextlib.contextmanager
+def servers() -> Iterator[ServerFactory]:
+    """`make(env={…}, arguments=[…], home=…, start=True)` → Server, ended with the block.
 
     With `bare` its home has no database yet, as on a first start.
     """
@@ -218,6 +218,13 @@ def make_server() -> Iterator[ServerFactory]:
         return server.start() if start else server
 
     with ending:
+        yield make
+
+
+@pytest.fixture
+def make_server() -> Iterator[ServerFactory]:
+    """`servers`, ended after the test."""
+    with servers() as make:
         yield make
 
 

@@ -33,8 +33,9 @@ def safety_net(hint: str = "") -> Callable[[Callable[..., Any]], Callable[..., A
 
         def caught(error: Exception) -> str:
             log.exception("tool %s failed", function.__name__)
+            first = f"Error (partial result): {function.__name__} could not complete."
             detail = f"{type(error).__name__}: {one_line(str(error), MAX_ERROR_CHARS)}"
-            return f"Error (partial result): {function.__name__} could not complete.\n{detail}\n{advice}"
+            return f"{first}\n{detail}\n{advice}"
 
         @functools.wraps(function)
         async def awaited(*args: Any, **kwargs: Any) -> Any:

@@ -1,4 +1,4 @@
-"""Asking the operator. The turn waits, for days if need be, and goes on with the answer."""
+"""Asking the operator: both tools pause the turn and go on with the answer."""
 
 from __future__ import annotations
 
@@ -9,56 +9,53 @@ from protoagent.core.errors import BadValue
 from tools_app import forms
 from tools_app.spec import ToolContext, tool
 
+MAX_QUESTION_CHARS = 8_000
 
-@tool(group="operator", lead_only=True, timeout_s=None)
-async def ask_human(question: str, ctx: ToolContext) -> str:
-    """Ask the operator one question and wait for the answer.
 
-    The turn pauses until then. Use it for a decision you really must wait for, never to
-    tell something. When nobody is there you are told so: go on with a stated assumption.
+@tool(group="operator", lead_only=True, repeatable=True, timeout_s=None)
+async def ask_human(ctx: ToolContext, question: str) -> str:
+    """Pause the turn, ask the operator one question and continue with the answer.
+
+    Use it for a decision you genuinely must wait for, never for narration. On a turn that
+    nobody watches you get a notice instead of an answer: state your assumption and go on.
 
     Args:
-        question: The question, in Markdown; say what you need to know and why.
+        question: One question, in Markdown.
     """
     if not question.strip():
-        raise BadValue("question must not be empty")
-    return _as_text(await ctx.ask({"kind": "question", "question": question}))
+        raise BadValue("the question is empty")
+    if len(question) > MAX_QUESTION_CHARS:
+        raise BadValue(f"a question has at most {MAX_QUESTION_CHARS:,} characters")
+    return str(await ctx.ask({"kind": "question", "question": question}))
 
 
-@tool(group="operator", lead_only=True, timeout_s=None)
+@tool(group="operator", lead_only=True, repeatable=True, timeout_s=None)
 async def request_user_input(
-    title: str, steps: list[dict[str, Any]], ctx: ToolContext, description: str = ""
+    ctx: ToolContext, title: str, steps: list[dict[str, Any]], description: str = ""
 ) -> str:
-    """Ask the operator for structured input with a form, and get the fields as a JSON object.
+    """Ask for structured input through a form and continue with the answers as a JSON object.
 
-    More than one step makes a wizard with Back and Next; all answers come together. For
-    one free-text or yes/no question use ask_human.
+    More than one step becomes a Back/Next wizard; the last step submits all answers
+    together. For one free-text or yes/no question use ask_human.
 
     Args:
-        title: Heading of the form.
-        steps: One to eight steps, each {"schema": <JSON Schema draft-07>, "title"?: str,
-            "description"?: str}. In schema.properties use {"type": "string" | "number" |
-            "integer" | "boolean"}, with "format": "textarea" for several lines, "enum":
-            [...] for a dropdown, "oneOf": [{"const": "pg", "title": "Postgres",
-            "description": "…"}] for single-choice cards, and {"type": "array", "items":
-            {"oneOf": [...]}} for multiple choice. "required": [...] names the fields that
-            must be answered; "default" prefills one; "showWhen": {"field": "x", "equals":
-            "y"} asks one only then.
-        description: What the form is for, in Markdown.
+        title: What the form is about, a few words.
+        steps: At least one of {"schema": JSON Schema draft-07 of the step's fields, "title"?,
+            "description"?}. Fields: {"type": "string"|"number"|"integer"|"boolean"}, with
+            "format": "textarea" for several lines; single-choice cards {"type": "string",
+            "oneOf": [{"const": "pg", "title": "Postgres", "description": "..."}]}, a bare
+            "enum" is a dropdown; several choices {"type": "array", "items": {"oneOf": [...]}}.
+            Mark required fields with the schema's "required": [...].
+        description: Optional introduction, in Markdown.
     """
-    form = {
+    payload = {
         "kind": "form",
-        "title": title.strip() or "Input needed",
+        "title": title.strip()[:200] or "Input required",
+        "description": description[:MAX_QUESTION_CHARS],
         "steps": forms.check_steps(steps),
-        "description": description,
     }
-    return _as_text(await ctx.ask(form))
-
-
-def _as_text(answer: Any) -> str:
-    if isinstance(answer, str):
-        return answer
-    return json.dumps(answer, ensure_ascii=False, default=str)
+    answer = await ctx.ask(payload)
+    return answer if isinstance(answer, str) else json.dumps(answer, ensure_ascii=False)
 
 
 TOOLS = (ask_human, request_user_input)

@@ -1,4 +1,4 @@
-"""Showing data shapes in the transcript."""
+"""Rendering: data as a widget in the chat instead of a Markdown blob."""
 
 from __future__ import annotations
 
@@ -10,20 +10,18 @@ from tools_app.spec import tool
 
 @tool(group="rendering", repeatable=True)
 async def show_component(component: str, props: dict[str, Any], title: str = "") -> str:
-    """Show structured data to the user as a widget in the chat, instead of Markdown.
+    """Render structured data as a typed widget inline in the chat instead of a Markdown blob.
 
-    Use it for a data shape: a table, key figures, the steps of a plan. Data only; for a
-    chart, a diagram or a page make an artifact.
+    Use it for a data shape: a table, key figures, steps. Data only, no code runs.
 
     Args:
         component: "table", "keyvalue" or "timeline".
-        props: For table {"columns": ["A", "B"], "rows": [["a1", "b1"]]}; for keyvalue
-            {"items": [{"label": "Credits", "value": "183k"}]}; for timeline
-            {"steps": [{"label": "Buy hauler", "state": "done|active|todo", "detail": "…"}]}.
+        props: table: {"columns": ["A", "B"], "rows": [["a1", "b1"], ...]}.
+            keyvalue: {"items": [{"label": "Credits", "value": "183k"}, ...]}.
+            timeline: {"steps": [{"label": "Buy", "state": "done|active|todo", "detail": "..."}]}.
         title: Optional heading.
     """
-    shown = components.checked(component, props, title)
-    return components.joined(f"Rendered a {component} component for the user. ", component, shown)
+    return components.pack(component, components.check_props(component, props, title))
 
 
 TOOLS = (show_component,)

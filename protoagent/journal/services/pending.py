@@ -86,6 +86,12 @@ def deliver(session_id: int, turn_id: str) -> Delivery | None:
     return Delivery(tuple(row.text for row in rows), client_ids, (NewEvent("note", note, turn_id),))
 
 
+def delivered_to(turn_id: str) -> list[str]:
+    """The texts that this turn has taken so far, in the order in which it did."""
+    rows = QueuedMessage.objects.filter(turn_id=turn_id, state=QueuedState.DELIVERED)
+    return list(rows.order_by("settled_at", "position", "pk").values_list("text", flat=True))
+
+
 @transaction.atomic
 def withdraw(session_id: int, client_id: str) -> QueuedMessage:
     """The message will not be delivered. Raises NotFound, and Conflict once it has been read."""

@@ -16,12 +16,15 @@ from protoagent.core.text import one_line
 from protoagent.journal.models import (
     Agent,
     ChatSession,
+    Checkpoint,
+    CheckpointWrite,
     Interruption,
     InterruptionState,
     QueuedMessage,
     QueuedState,
     TitleSource,
     Turn,
+    TurnStatus,
 )
 
 TITLE_CHARS = 80
@@ -60,7 +63,7 @@ def ensure(agent: Agent, key: str, *, origin: Origin = Origin.OPERATOR) -> ChatS
         raise BadValue("a session key has 1 to 128 characters out of A-Z a-z 0-9 . _ : -")
     session = ChatSession.objects.filter(agent=agent, key=key).first()
     if session is not None and session.deleted_at is not None:
-        session.delete()
+        _purge(session)
         session = None
     if session is not None:
         return session
@@ -153,14 +156,22 @@ def restore(agent: Agent, key: str) -> ChatSession:
 def purge_deleted(*, before: datetime | None = None) -> int:
     """Remove sessions that were deleted before `before` (30 s ago) for good; how many went."""
     limit = before or clock.now() - UNDO_WINDOW
-    doomed = ChatSession.objects.filter(deleted_at__lt=limit).exclude(
-        turns__in=Turn.objects.active()
-    )
+    running = Turn.objects.filter(status=TurnStatus.RUNNING)
+    doomed = ChatSession.objects.filter(deleted_at__lt=limit).exclude(turns__in=running)
     count = 0
     for session in doomed:
-        session.delete()
+        _purge(session)
         count += 1
     return count
+
+
+@transaction.atomic
+def _purge(session: ChatSession) -> None:
+    """Remove the session and what the engine keeps of a turn that still waits in it."""
+    threads = list(session.turns.values_list("pk", flat=True))
+    Checkpoint.objects.filter(thread__in=threads).delete()
+    CheckpointWrite.objects.filter(thread__in=threads).delete()
+    session.delete()
 
 
 def listing(agent: Agent, *, archived: bool = False) -> QuerySet[ChatSession]:

@@ -156,26 +156,40 @@ def resumed_event(claim: Claim, model: str, rewind_to: int | None) -> NewEvent:
 def rewind_point(turn_id: str, model_calls_kept: int) -> int | None:
     """Above which event the turn's deltas are void when so many model calls are kept.
 
-    None when nothing is void: no delta came after the usage event of the last kept call.
+    None when nothing is void: nothing came after the usage event of the last kept call.
     """
     rows = TurnEvent.objects.filter(turn_id=turn_id).order_by("seq")
-    ends = list(rows.filter(type="usage").values_list("seq", flat=True))
-    started = rows.filter(type="turn.started").values_list("seq", flat=True).first() or 0
-    point = ends[model_calls_kept - 1] if 0 < model_calls_kept <= len(ends) else started
-    return point if rows.filter(type="text.delta", seq__gt=point).exists() else None
+    starts: list[int] = []
+    ends: list[int] = []
+    marks = rows.filter(type__in=["turn.started", "usage"])
+    for seq, kind, rewind_to in marks.values_list("seq", "type", "data__rewind_to"):
+        (ends if kind == "usage" else starts).append(seq)
+        if rewind_to is not None:  # an earlier leg has lost these calls already
+            ends = [end for end in ends if end <= rewind_to]
+    point = ends[model_calls_kept - 1] if 0 < model_calls_kept <= len(ends) else min(starts or [0])
+    is_void = rows.filter(type__in=["text.delta", "usage"], seq__gt=point).exists()
+    return point if is_void else None
+
+
+def legs_without_progress(turn_id: str) -> int:
+    """How often the turn has begun or gone on since something of it was last completed."""
+    rows = TurnEvent.objects.filter(turn_id=turn_id)
+    progress = ["usage", "tool.finished", "input.resolved", "turn.finished"]
+    last = rows.filter(type__in=progress).aggregate(m=Max("seq"))["m"] or 0
+    return rows.filter(type="turn.started", seq__gt=last).count()
 
 
 @transaction.atomic
 def steer(session: ChatSession, text: str, *, client_id: str = "") -> tuple[QueuedMessage, bool]:
     """The text is handed to the running turn before its next model call; `(message, new)`.
 
-    While a card is open it is held until the answer. Raises NotFound when no turn is
-    active: the caller sends a message instead.
+    While a card is open it is held until the answer. A text that was sent already, also
+    as a message of its own, changes nothing. Raises NotFound when no turn is active: the
+    caller sends a message instead.
     """
     _lock(session.pk)
     client_id = client_id or new_id("m")
-    known = QueuedMessage.objects.filter(session=session, client_id=client_id).first()
-    if known is not None:
+    if (known := _known_as(session.pk, client_id)) is not None:
         return known, False
     active = Turn.objects.filter(session=session).active().first()
     if active is None:
@@ -192,7 +206,7 @@ def queue(session: ChatSession, text: str, *, client_id: str = "") -> QueuedMess
     """The text becomes a turn of its own once the running one has ended."""
     _lock(session.pk)
     client_id = client_id or new_id("m")
-    known = QueuedMessage.objects.filter(session=session, client_id=client_id).first()
+    known = _known_as(session.pk, client_id)
     return known or pending.add(session.pk, QueuedKind.QUEUE, text, client_id=client_id)
 
 
@@ -221,7 +235,7 @@ def promote_next(session_id: int) -> str | None:
         session_id=session_id,
         number=_next_number(session_id),
         text="\n\n".join(row.text for row in late),
-        client_id=late[0].client_id,
+        client_id=_free_client_id(session_id, late[0].client_id),
     )
     QueuedMessage.objects.filter(pk__in=[row.pk for row in late]).update(
         state=QueuedState.PROMOTED, turn=turn, settled_at=clock.now()
@@ -284,12 +298,14 @@ def assert_held(hold: Hold) -> None:
         raise LeaseLost(f"turn {hold.turn_id} is held by another process now")
 
 
+@transaction.atomic
 def renew(holder: str, turn_ids: Iterable[str]) -> set[str]:
     """Extend the leases of these turns; the ids that are still this holder's."""
-    ids = list(turn_ids)
-    held = Turn.objects.filter(pk__in=ids, holder=holder, status=TurnStatus.RUNNING)
-    held.update(lease_until=clock.now() + LEASE)
-    return set(held.values_list("pk", flat=True))
+    held = Turn.objects.filter(pk__in=list(turn_ids), holder=holder, status=TurnStatus.RUNNING)
+    # Locked in the order of ids, as the group commit does: two orders would block each other.
+    ids = list(held.select_for_update(no_key=True).order_by("pk").values_list("pk", flat=True))
+    Turn.objects.filter(pk__in=ids).update(lease_until=clock.now() + LEASE)
+    return set(ids)
 
 
 def park(hold: Hold) -> bool:
@@ -441,6 +457,27 @@ def _find_duplicate(session_id: int, message: Message) -> Accepted | None:
     if row is not None:
         return Accepted(row.kind, row.turn_id or "", client_id, duplicate=True)
     return None
+
+
+def _known_as(session_id: int, client_id: str) -> QueuedMessage | None:
+    """The message that was sent with this id; an unsaved one stands for a turn's own text."""
+    row = QueuedMessage.objects.filter(session_id=session_id, client_id=client_id).first()
+    turn = Turn.objects.filter(session_id=session_id, client_id=client_id).first()
+    if row is not None or turn is None:
+        return row
+    return QueuedMessage(
+        session_id=session_id,
+        turn=turn,
+        kind=QueuedKind.QUEUE,
+        state=QueuedState.PROMOTED,
+        text=turn.text,
+        client_id=client_id,
+    )
+
+
+def _free_client_id(session_id: int, client_id: str) -> str:
+    taken = Turn.objects.filter(session_id=session_id, client_id=client_id).exists()
+    return new_id("m") if taken else client_id
 
 
 def _hold_message(session: ChatSession, active: Turn, message: Message) -> Accepted:
