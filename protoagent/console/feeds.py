@@ -54,6 +54,7 @@ class Drawn:
 
 
 def as_text(frame: dict[str, Any]) -> str:
+    """The frame as compact JSON."""
     return json.dumps(frame, ensure_ascii=False, separators=(",", ":"))
 
 

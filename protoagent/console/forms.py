@@ -132,9 +132,7 @@ def read(step: Step, posted: QueryDict, before: Mapping[str, Any], zone: tzinfo)
 
 
 def shown_value(one: Field, value: Any, zone: tzinfo) -> str:
-    """A given answer as a person would say it; a dash for none."""
-    if value is None or value == "" or value == []:
-        return "—"
+    """A given answer as a person would say it."""
     if one.format == "password":
         return HIDDEN_VALUE
     if one.kind == "boolean":
@@ -170,8 +168,6 @@ def _control(one: Field, value: Any, **common: Any) -> Control:
     if one.kind in ("integer", "number"):
         return Control(**base, kind="line", value=text)
     kind = "textarea" if one.format == "textarea" else "line"
-    if one.format == "password":
-        return Control(**base, kind=kind, mask_note=MASKED_NOTE, is_masked=True)
     takes_text = one.format in ("", "textarea")
     note = MASKED_NOTE if takes_text else ""
     return Control(**base, kind=kind, value=text, mask_note=note, is_masked=MASK in text)
@@ -226,6 +222,8 @@ def _help(one: Field, zone: tzinfo) -> str:
         parts.append(_how_many(one))
     if one.format == "date-time":
         parts.append(f"In your time zone, {zone}.")
+    if one.format == "password":
+        parts.append(MASKED_NOTE)
     return " ".join(part for part in parts if part)
 
 

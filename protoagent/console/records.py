@@ -59,13 +59,16 @@ def _answer(row: Interruption, zone: tzinfo) -> tuple[Line, ...]:
 
 
 def _values(row: Interruption, zone: tzinfo) -> tuple[Line, ...]:
+    """Each answer in words; fields that were asked and left empty share one line."""
     values = row.value if isinstance(row.value, dict) else {}
-    return tuple(
-        Line(reveal_hidden(one.label), forms.shown_value(one, values.get(one.name), zone))
-        for step in normalise(row.payload["steps"])
-        for one in step.fields
-        if one.name in values or is_shown(one, values)
-    )
+    lines, empty = [], []
+    for one in (one for step in normalise(row.payload["steps"]) for one in step.fields):
+        label, value = reveal_hidden(one.label), values.get(one.name)
+        if value not in (None, "", []):
+            lines.append(Line(label, forms.shown_value(one, value, zone)))
+        elif is_shown(one, values):
+            empty.append(label)
+    return (*lines, Line("Left empty", ", ".join(empty))) if empty else tuple(lines)
 
 
 def _decision(row: Interruption, zone: tzinfo) -> tuple[Line, ...]:

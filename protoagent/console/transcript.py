@@ -117,7 +117,8 @@ class TurnView:
         """Take the turn's next event. Without `live` nothing is drawn, which is much cheaper."""
         self._page.begin(live=live)
         self._say = []
-        self._seq = event.get("first", event["seq"])  # elements are named after the first event
+        # Elements are named after the first of several events that come as one.
+        self._seq = int(event.get("first") or event["seq"])
         self._at = rendering.moment_of(event["at"])
         self._turn_id = event["turn"] or ""
         before = {message.seq: message.pieces for message in self.messages} if live else {}

@@ -18,10 +18,12 @@ from protoagent.core.ids import new_id
 
 
 def new_turn_id() -> str:
+    """The default key of a turn."""
     return new_id("t")
 
 
 def new_interruption_id() -> str:
+    """The default key of an interruption."""
     return new_id("q")
 
 

@@ -68,7 +68,8 @@ class ThinkingFilter:
 
     def _show(self, text: str, shown: list[str]) -> str:
         offset = len(self._last)
-        match = _OPEN.search(self._last + text)
+        # The character before only tells whether the tag is quoted: no tag begins with it.
+        match = _OPEN.search(self._last + text, offset)
         if match:
             self._emit(text[: match.start() - offset], shown)
             self._inside = match[1].lower()
@@ -88,6 +89,7 @@ class ThinkingFilter:
         at = text.lower().find(closing)
         if at >= 0:
             self._inside = ""
+            self._last = ">"  # what stands before the block and after it is not one word
             return text[at + len(closing) :]
         keep = _unfinished_tag(text)
         self._held = text[len(text) - keep :]

@@ -17,6 +17,7 @@ const cookie = (name) => document.cookie.split("; ").find((part) => part.startsW
 
 // — drafts: saved 400 ms after the last key, and at once when the page goes away —
 const drafts = new Map(); // card id → { timer, running }
+const sending = new Set(); // cards of which a post is on its way
 
 function fields(form) {
   const data = new FormData(form);
@@ -29,6 +30,7 @@ function note(card, text) {
 }
 function saveSoon(form) {
   const card = form.closest(".hitl");
+  if (sending.has(card.id)) return; // what is being sent includes it
   const draft = drafts.get(card.id) ?? {};
   clearTimeout(draft.timer);
   draft.timer = setTimeout(() => save(form), SAVE_MS);
@@ -101,7 +103,6 @@ document.addEventListener("visibilitychange", () => {
 });
 
 // — sending —
-const mine = new Set(); // cards that this tab has answered
 document.addEventListener("htmx:confirm", (event) => {
   const card = event.target.closest?.(OPEN);
   if (!card || event.detail.verb !== "post" || !drafts.has(card.id)) return;
@@ -116,7 +117,7 @@ document.addEventListener("htmx:configRequest", (event) => {
 });
 document.addEventListener("htmx:beforeRequest", (event) => {
   const card = event.detail.elt.closest?.(OPEN);
-  if (card && event.detail.requestConfig.verb === "post") mine.add(card.id);
+  if (card && event.detail.requestConfig.verb === "post") sending.add(card.id);
 });
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { target, xhr } = event.detail;
@@ -126,6 +127,8 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   }
 });
 document.addEventListener("htmx:afterRequest", (event) => {
+  const id = event.detail.requestConfig?.target?.id;
+  if (event.detail.requestConfig?.verb === "post" && sending.delete(id)) later();
   const card = event.detail.elt.closest?.(OPEN);
   if (card && !event.detail.successful && ![409, 422].includes(event.detail.xhr?.status)) note(card, "Not sent. Your input is kept; try again.");
 });
@@ -138,8 +141,10 @@ document.addEventListener("submit", (event) => {
 function settle(card) {
   const where = card.dataset.focus;
   card.removeAttribute("data-focus");
+  card.dataset.own = "";
   if (card.dataset.announce) say(card.dataset.announce);
-  const invalid = $('[aria-invalid="true"]', card);
+  const asked = $("[data-hitl-keep]", card);
+  const invalid = asked ?? $('[aria-invalid="true"]', card);
   const composer = document.getElementById("composer-text");
   if (invalid) (invalid.matches("fieldset") ? $("input", invalid) : invalid).focus();
   else if (where === "composer" && composer && finePointer.matches && !card.closest("dialog")) composer.focus();
@@ -209,12 +214,13 @@ setInterval(look, 100);
 const states = new Map();
 function notice() {
   for (const card of $$(".hitl[id][data-state]")) {
+    if (sending.has(card.id)) continue; // our own answer may come back over the link first
     const before = states.get(card.id);
     const state = card.dataset.state;
     states.set(card.id, state);
     if (before !== "open" || state === "open") continue;
     drafts.delete(card.id);
-    if (mine.delete(card.id)) continue;
+    if (card.hasAttribute("data-focus") || card.hasAttribute("data-own")) continue;
     const line = $("[data-hitl-elsewhere]", card);
     if (line) { line.hidden = false; say(line.textContent); }
   }

@@ -31,7 +31,14 @@ STRAY_NAMES = {
 WEAK_ENDINGS = ("Manager", "Helper", "Util", "Utils", "Data", "Info")
 # A queryset's manager is Django's word, not ours.
 FRAMEWORK_BASES = {"BaseManager", "BaseUserManager"}
-MAX_FILE_LINES = 400
+MAX_FILE_LINES, HARD_LIMIT = 400, 600
+# Files above the budget, and why splitting them would make them harder to read.
+LONG_FILES = {
+    "protoagent/journal/models.py": "all tables of the journal with their constraints, side by side",
+    "protoagent/journal/services/turns.py": "every legal change of a turn's row, in one place",
+    "protoagent/console/transcript.py": "the whole fold from events to what the page shows",
+    "tools_app/forms.py": "one dialect of JSON Schema: what is asked and what is accepted",
+}
 MAX_FUNCTION_LINES = 40
 OWN = {*sources.PACKAGES, "tests"}
 NAMED_IN_SETTINGS = {"tzdata", "whitenoise", "psycopg", "channels"}
@@ -127,8 +134,11 @@ def test_files_are_short_enough_to_read():
     lengths = {
         sources.short(path): len(path.read_text().splitlines()) for path in sources.modules()
     }
+    long = {name for name, length in lengths.items() if length > MAX_FILE_LINES}
 
-    assert {name: length for name, length in lengths.items() if length > MAX_FILE_LINES} == {}
+    assert long - set(LONG_FILES) == set()
+    assert set(LONG_FILES) - long == set(), "these fit the budget again"
+    assert max(lengths.values()) <= HARD_LIMIT
 
 
 def body_lines(node: ast.FunctionDef | ast.AsyncFunctionDef) -> int:

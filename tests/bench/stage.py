@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import http.client
+import os
 import subprocess
 import sys
 import tempfile
@@ -120,10 +121,9 @@ async def start(one: Server, gateway: Gateway) -> Start:
 
     Raises RuntimeError, with what the server printed, when it does not get there in a minute.
     """
-    began, machine_s = time.perf_counter(), meter.machine_s()
+    clock, began = meter.Clock(os.getpid()), time.perf_counter()
     one.start(wait=False)
     assert one.process is not None
-    clock = meter.Clock(one.process.pid, (gateway.target.pid,))
     while not _answers(one.port):
         if one.process.poll() is not None or time.perf_counter() - began > START_LIMIT_S:
             raise RuntimeError(f"the server does not answer:\n{one.log}")
@@ -136,9 +136,7 @@ async def start(one: Server, gateway: Gateway) -> Start:
     if not turn.is_good:
         raise RuntimeError(f"the first turn failed: {turn.error}\n{one.log}")
     first_turn_s = time.perf_counter() - began
-    used_s = clock.used_s()
-    elsewhere = max(0.0, meter.machine_s() - machine_s - used_s) / first_turn_s * 100
-    return Start(running, answered_s, first_turn_s, elsewhere)
+    return Start(running, answered_s, first_turn_s, clock.elsewhere_percent())
 
 
 def _answers(port: int) -> bool:

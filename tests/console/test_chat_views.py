@@ -52,8 +52,8 @@ class Composer:
 
 
 @pytest.fixture
-def composer() -> Composer:
-    return Composer(browser_of(make_account("ada")))
+def composer(tab: Tab) -> Composer:
+    return Composer(tab.client)
 
 
 def finish(hold: turns.Hold, text: str = "done", status: str = "completed") -> None:
@@ -161,7 +161,7 @@ def test_the_page_of_a_new_session_has_a_composer_and_no_transcript(tab: Tab) ->
 
 
 def test_what_a_message_says_is_never_markup(tab: Tab) -> None:
-    session, hold = begin(text="<script>alert(1)</script>")
+    _, hold = begin(text="<script>alert(1)</script>")
     finish(hold, "<img src=x onerror=alert(1)> [x](javascript:alert(1))")
 
     page = tab.get("/chat/s1/")

@@ -116,6 +116,7 @@ def test_a_typed_answer_survives_a_reload_and_asks_before_it_is_dismissed(tab: T
     asked = tab.post(path_of(row, "dismiss"), {"answer": "blue"})
     assert "lose what you entered" in asked.text
     assert asked.words("textarea") == "blue"
+    assert tab.get(path_of(row)).words("textarea") == "blue"
     gone = tab.post(path_of(row, "dismiss"), {"answer": "blue", "confirmed": "1"})
 
     assert gone.one("section").get("data-state") == "dismissed"

@@ -120,7 +120,7 @@ def test_submit_sends_all_steps_as_one_object(tab: Tab) -> None:
     assert lines["Engine"] == "PostgreSQL"
     assert lines["Hosts"] == "nuc-01, pi-03"
     assert lines["Back it up"] == "Yes"
-    assert lines["Zone"] == "—"
+    assert lines["Left empty"] == "Zone, When"
     assert lines["Phrase"] == "••••••"
     assert "open sesame" not in done.text
 
@@ -442,6 +442,7 @@ def test_a_password_is_kept_but_never_sent_back_to_the_page(tab: Tab) -> None:
     back = tab.press("back")
     assert back.one("[name='f.pin']").get("value") == ""
     assert "Entered" in back.one("[name='f.pin']").get("placeholder")
+    assert "looks like a key is masked" in back.words(".field__help")
     assert "tell nobody" not in back.text
     tab.press("next")
     tab.press("submit")

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 from channels.db import database_sync_to_async as in_db
 
+from protoagent.config import services as config
 from protoagent.core import extensions
 from protoagent.core.context import Origin
 from protoagent.core.ids import new_id
@@ -146,6 +147,7 @@ def model(monkeypatch: pytest.MonkeyPatch) -> FakeModel:
 @pytest.fixture
 async def chat(transactional_db: None, model: FakeModel):
     ran.clear()
+    config.reload()  # an environment that an earlier test had is not this one's
     extensions.register("tool_sources", "plugins", lambda: TOOLS)
     registry._cache.clear()
     mine = runner.attach()

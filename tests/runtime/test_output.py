@@ -25,7 +25,9 @@ def shown(*deltas: str) -> str:
         ("the tag `<think>` is shown", "the tag `<think>` is shown"),
         ("1 < 2 and <b>", "1 < 2 and <b>"),
         ("ends with <thi", "ends with <thi"),
+        ("<<think>x</think>think>y", "<think>y"),
         ("<thinking>no</thinking>", "<thinking>no</thinking>"),
+        ("<<think>a</think>think>", "<think>"),
     ],
 )
 def test_thinking_is_taken_out(text, expected):

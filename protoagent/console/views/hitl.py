@@ -130,7 +130,8 @@ def _saved(request: HttpRequest, row: Interruption, wizard: Wizard) -> HttpRespo
         return _lost(request, row)
     if not htmx.is_swap(request):
         return HttpResponseRedirect(_page_of(request, row))
-    return _show(request, row, View(focus="card", wizard=wizard))
+    response = _show(request, row, View(focus="card", wizard=wizard))
+    return htmx.event(response, "session.changed")  # the list tells at which step the form is
 
 
 def _submit(request: HttpRequest, row: Interruption, wizard: Wizard) -> HttpResponse:
@@ -205,7 +206,10 @@ def _before_dismissal(row: Interruption, posted: QueryDict) -> View | None:
     """The card with the question before it, when something would be lost."""
     if row.kind == InterruptionKind.QUESTION:
         reply = mask_text(posted.get("answer", str(row.draft.get("answer", ""))))
-        return View(focus="card", asks_dismissal=True, reply=reply) if reply.strip() else None
+        if not reply.strip():
+            return None
+        pauses.save_draft(row.pk, step=0, draft={"answer": reply})
+        return View(focus="card", asks_dismissal=True, reply=reply)
     if row.kind != InterruptionKind.FORM:
         return None
     wizard = Wizard.of(row)
