@@ -7,24 +7,27 @@
 from __future__ import annotations
 
 import json
+import logging
 import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
 from typing import Any
 from urllib.parse import urlsplit
 
+from protoagent.core import patterns
 from protoagent.core.errors import BadValue
 from protoagent.core.text import one_line
+
+log = logging.getLogger(__name__)
 
 MAX_STEPS = 8
 MAX_FIELDS = 12
 MAX_OPTIONS = 40
 MAX_TEXT_CHARS = 64 * 1024
 MAX_SCHEMA_CHARS = 200_000
-MAX_PATTERN_CHARS = 200
 
 SIMPLE = ("string", "number", "integer", "boolean")
 FORMATS = ("textarea", "email", "uri", "date", "time", "date-time", "password")
@@ -37,8 +40,6 @@ LIMITS = {
 }
 _NAME = re.compile(r"[A-Za-z_][A-Za-z0-9_.-]{0,63}\Z")
 _EMAIL = re.compile(r"[^@\s]+@[^@\s]+\.[^@\s]+\Z")
-# A repeat inside a repeated group is what makes a pattern take exponential time.
-_RISKY_PATTERN = re.compile(r"[*+}]\)?[*+{]|\([^)]*[*+][^)]*\)\s*[*+{]|\\[1-9]")
 
 
 @dataclass(frozen=True)
@@ -55,7 +56,7 @@ class Field:
     """One question. `kind` is string, number, integer, boolean or array (several choices).
 
     `limits` holds those JSON Schema keywords that apply. `depends_on` names the field
-    that decides, by `condition`, whether this one is asked at all.
+    that decides, by `condition`, whether this one is asked at all; `decider` is that field.
     """
 
     name: str
@@ -71,6 +72,7 @@ class Field:
     limits: Mapping[str, Any] = field(default_factory=dict)
     depends_on: str = ""
     condition: Mapping[str, Any] = field(default_factory=dict)
+    decider: Field | None = None
 
 
 @dataclass(frozen=True)
@@ -98,13 +100,7 @@ def check_steps(steps: Any) -> list[dict[str, Any]]:
         raise BadValue("the steps must be plain JSON") from None
     if size > MAX_SCHEMA_CHARS:
         raise BadValue(f"the steps have more than {MAX_SCHEMA_CHARS:,} characters")
-    names: set[str] = set()
-    for step in normalise(steps):
-        for one in step.fields:
-            if one.name in names:
-                raise BadValue(f"two fields are named {one.name!r}; every name is used once")
-            names.add(one.name)
-    _check_conditions(normalise(steps), names)
+    normalise(steps)
     return [
         {
             "title": str(step.get("title") or f"Step {number}"),
@@ -116,14 +112,20 @@ def check_steps(steps: Any) -> list[dict[str, Any]]:
 
 
 def normalise(steps: Any) -> tuple[Step, ...]:
-    """The steps as fields. Raises BadValue for what `check_steps` refuses within one step."""
-    return tuple(_step(step, number) for number, step in enumerate(steps, 1))
+    """The steps as fields. Raises BadValue for what `check_steps` refuses in a field."""
+    known: dict[str, Field] = {}
+    return tuple(_linked(_step(step, number), known) for number, step in enumerate(steps, 1))
 
 
 def is_shown(one: Field, values: Mapping[str, Any]) -> bool:
-    """Whether the field is asked, given the values so far (`showWhen`)."""
+    """Whether the field is asked, given the values so far (`showWhen`).
+
+    What depends on a field that is not asked is not asked either.
+    """
     if not one.depends_on:
         return True
+    if one.decider is not None and not is_shown(one.decider, values):
+        return False
     value = values.get(one.depends_on)
     if "equals" in one.condition:
         return _same(value, one.condition["equals"])
@@ -234,7 +236,10 @@ def _kind(name: str, raw: Mapping[str, Any]) -> str:
         raise BadValue(f"field {name!r} is a nested object; ask for its parts as fields")
     if kind == "array":
         return "array"
-    return str(kind) if kind in SIMPLE else "string"
+    if kind not in SIMPLE:
+        log.info("form field of an unknown type is asked as text type=%s", one_line(str(kind), 40))
+        return "string"
+    return str(kind)
 
 
 def _options(name: str, raw: Mapping[str, Any]) -> tuple[Option, ...]:
@@ -285,11 +290,9 @@ def _limits(name: str, kind: str, raw: Mapping[str, Any]) -> dict[str, Any]:
 
 def _checked_pattern(name: str, pattern: str) -> str:
     try:
-        re.compile(pattern)
-    except re.error:
-        raise BadValue(f"the pattern of {name!r} is no regular expression") from None
-    if len(pattern) > MAX_PATTERN_CHARS or _RISKY_PATTERN.search(pattern):
-        raise BadValue(f"the pattern of {name!r} is too complicated; use a simpler one")
+        patterns.longest_text(pattern)
+    except BadValue as error:
+        raise BadValue(f"the pattern of {name!r} cannot be used: {error}") from None
     return pattern
 
 
@@ -297,21 +300,30 @@ def _with_checked_default(one: Field) -> Field:
     if not one.has_default:
         return one
     try:
-        _check_value(one, one.default)
+        return replace(one, default=_check_value(one, one.default))
     except BadValue as error:
         raise BadValue(f"the default of field {one.name!r} does not fit: {error}") from None
-    return one
 
 
-def _check_conditions(steps: tuple[Step, ...], names: set[str]) -> None:
-    for step in steps:
-        for one in step.fields:
-            if one.depends_on and (one.depends_on not in names or one.depends_on == one.name):
-                raise BadValue(
-                    f"showWhen of {one.name!r} names {one.depends_on!r}, which is no other field"
-                )
-            if "in" in one.condition and not isinstance(one.condition["in"], list):
-                raise BadValue(f'"in" of showWhen at {one.name!r} must be a list')
+def _linked(step: Step, known: dict[str, Field]) -> Step:
+    """The step with the decider of each field; `known` holds the fields before and grows.
+
+    A decider stands before what it decides, so that it has been answered, and no circle
+    can arise.
+    """
+    fields: list[Field] = []
+    for one in step.fields:
+        if one.name in known:
+            raise BadValue(f"two fields are named {one.name!r}; every name is used once")
+        if one.depends_on and one.depends_on not in known:
+            raise BadValue(
+                f"showWhen of {one.name!r} names {one.depends_on!r}, which is no field before it"
+            )
+        if "in" in one.condition and not isinstance(one.condition["in"], list):
+            raise BadValue(f'"in" of showWhen at {one.name!r} must be a list')
+        known[one.name] = replace(one, decider=known.get(one.depends_on))
+        fields.append(known[one.name])
+    return replace(step, fields=tuple(fields))
 
 
 def _check_value(one: Field, value: Any) -> Any:
@@ -417,7 +429,7 @@ def _check_text(one: Field, value: Any) -> str:
         raise BadValue(f"at most {high:,} characters")
     _check_format(one.format, value.strip())
     pattern = one.limits.get("pattern")
-    if pattern and not re.search(pattern, value[:MAX_TEXT_CHARS]):
+    if pattern and not patterns.is_found(pattern, value):
         raise BadValue(one.description or "this does not have the form that is asked for")
     return value
 

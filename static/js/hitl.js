@@ -150,6 +150,11 @@ function settle(card) {
   else if (where === "composer" && composer && finePointer.matches && !card.closest("dialog")) composer.focus();
   else $("[data-hitl-heading]", card)?.focus({ preventScroll: Boolean(card.closest("dialog")) });
 }
+// At once after the swap: a live frame that redraws the card may come before htmx has settled.
+document.addEventListener("htmx:afterSwap", (event) => {
+  const card = document.getElementById(event.detail.target?.id);
+  if (card?.matches(".hitl[data-focus]")) settle(card);
+}, true);
 document.addEventListener("htmx:load", (event) => {
   const root = event.target;
   const cards = root.matches?.(".hitl[data-focus]") ? [root] : $$(".hitl[data-focus]", root);
