@@ -20,6 +20,30 @@ pytest_plugins = [
 ]
 
 
+DATABASE_FIXTURES = {"db", "transactional_db", "django_db_setup", "django_db_reset_sequences"}
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """What a second run on another database can leave out."""
+    parser.addoption(
+        "--only-database", action="store_true", help="run the tests that use the test database"
+    )
+
+
+def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
+    """Leave out what does not touch the test database, when that is asked for."""
+    if not config.getoption("--only-database"):
+        return
+    kept = [item for item in items if _uses_the_database(item)]
+    config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
+    items[:] = kept
+
+
+def _uses_the_database(item: pytest.Item) -> bool:
+    fixtures = set(getattr(item, "fixturenames", ()))
+    return bool(fixtures & DATABASE_FIXTURES) or item.get_closest_marker("django_db") is not None
+
+
 def pytest_unconfigure() -> None:
     """The last process of the run ends the services that the run started."""
     if run_dir.worker() == "main" and run_dir.is_owner():

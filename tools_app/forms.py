@@ -14,6 +14,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from datetime import date, datetime, time
 from decimal import Decimal, InvalidOperation
+from fractions import Fraction
 from typing import Any
 from urllib.parse import urlsplit
 
@@ -388,16 +389,10 @@ def _check_number(one: Field, value: Any) -> int | float:
     if high is not None and number > high:
         raise BadValue(f"at most {high}")
     step = one.limits.get("multipleOf")
-    if step is not None and not _is_multiple(number, step):
+    # Fractions are exact; 0.3 is three times 0.1, which neither floats nor decimals always see.
+    if step is not None and Fraction(str(number)) % Fraction(str(step)):
         raise BadValue(f"a multiple of {step}")
     return number
-
-
-def _is_multiple(number: float, step: float) -> bool:
-    try:
-        return not Decimal(str(number)) % Decimal(str(step))
-    except InvalidOperation:  # the quotient has more digits than decimals carry
-        return False
 
 
 def _number(value: Any) -> int | float | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from datetime import UTC, date, datetime, timedelta, tzinfo
+from datetime import date, datetime, timedelta, tzinfo
 from typing import Any
 from urllib.parse import urlencode
-from zoneinfo import ZoneInfo, ZoneInfoNotFoundError
 
 from django.db.models import OuterRef, Q, QuerySet, Subquery
 from django.urls import reverse
 
+from protoagent.console.rendering import agent_name, zone_of
 from protoagent.core import clock
 from protoagent.core.context import Origin
 from protoagent.core.text import one_line
@@ -179,20 +179,12 @@ class _Clock:
         return f"{day:%B %Y}", f"{day:%Y-%m}"
 
 
-def zone(name: str) -> tzinfo:
-    """The time zone with this name; UTC for one that does not exist."""
-    try:
-        return ZoneInfo(name) if name else UTC
-    except (ZoneInfoNotFoundError, ValueError, OSError):
-        return UTC
-
-
 def session_list(agent: Agent, query: Query, *, user_timezone: str = "") -> SessionList:
     """The list for `query`: groups in the person's time zone, or what a search found.
 
     The number of database queries does not depend on the number of sessions.
     """
-    now = _Clock(zone(user_timezone))
+    now = _Clock(zone_of(user_timezone))
     if search.terms_of(query.text):
         return _found(agent, query, now)
     waiting = _waiting(agent)
@@ -212,7 +204,7 @@ def row_of(session: ChatSession, *, user_timezone: str = "", current: str = "") 
     """One session's row, as it stands in the list."""
     drawn = _with_state(ChatSession.objects.filter(pk=session.pk)).get()
     question = _waiting(session.agent).get(session.pk)
-    return _row(drawn, question, Query(current=current), _Clock(zone(user_timezone)))
+    return _row(drawn, question, Query(current=current), _Clock(zone_of(user_timezone)))
 
 
 def _waiting(agent: Agent) -> dict[int, Interruption]:
@@ -331,7 +323,7 @@ def _found(agent: Agent, query: Query, now: _Clock) -> SessionList:
         waiting = _waiting(agent)
         rows = tuple(_row(row, waiting.get(row.pk), query, now) for row in titled)
         groups.append(Group("Sessions", "titles", rows))
-    hits = tuple(_hit(hit, names[hit.session_id], agent, now) for hit in found.hits)
+    hits = tuple(_hit(hit, names[hit.session_id], now) for hit in found.hits)
     return SessionList(
         query,
         tuple(groups),
@@ -342,11 +334,11 @@ def _found(agent: Agent, query: Query, now: _Clock) -> SessionList:
     )
 
 
-def _hit(hit: search.Hit, session: ChatSession, agent: Agent, now: _Clock) -> Hit:
+def _hit(hit: search.Hit, session: ChatSession, now: _Clock) -> Hit:
     return Hit(
         url=message_url(session.key, hit.seq),
         title=session.title or "New session",
-        who="You" if hit.role == "user" else agent.name or agent.key,
+        who="You" if hit.role == "user" else agent_name(),
         time=now.short(hit.at),
         at=hit.at,
         pieces=hit.snippet,

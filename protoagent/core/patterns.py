@@ -43,12 +43,12 @@ def longest_text(pattern: str) -> int:
     loops inside loops, choices inside loops, back references and look-around.
     """
     if len(pattern) > MAX_CHARS:
-        raise BadValue(f"a pattern has at most {MAX_CHARS} characters")
+        raise BadValue(f"it has more than {MAX_CHARS} characters")
     try:
         tree = _parser.parse(pattern)
         re.compile(pattern)
     except (re.error, OverflowError, RecursionError):
-        raise BadValue("this is no regular expression") from None
+        raise BadValue("it is no regular expression") from None
     ways = _count(tree)
     if not _is_anchored(tree):
         ways.loops += 1  # the engine begins anew at every character
@@ -56,7 +56,7 @@ def longest_text(pattern: str) -> int:
     while longest >= MIN_USEFUL_CHARS and ways.fixed * longest**ways.loops > MAX_WAYS:
         longest = longest * 9 // 10
     if longest < MIN_USEFUL_CHARS:
-        raise BadValue("this pattern is too complicated; use a simpler one")
+        raise BadValue("it is too complicated; use a simpler pattern")
     return longest
 
 
@@ -94,7 +94,9 @@ def _count(tree: Any) -> _Ways:
         elif name in _LOOPS:
             _repeat(found, *argument)
         else:
-            raise BadValue("a pattern must not look around or refer back; use a simpler one")
+            raise BadValue(
+                "looking around or referring back is too complicated; use a simpler pattern"
+            )
     return found
 
 
@@ -115,7 +117,7 @@ def _repeat(found: _Ways, least: int, most: Any, body: Any) -> None:
         _multiply(found, inner, min(int(least), 64))
         return
     if not inner.is_one and most != 1:
-        raise BadValue("a pattern must not repeat a choice or a loop; use a simpler one")
+        raise BadValue("repeating a choice or a loop is too complicated; use a simpler pattern")
     _multiply(found, inner)
     if isinstance(most, int) and most - least <= _SHORT_LOOP:
         found.fixed = min(found.fixed * (most - least + 1), MAX_WAYS + 1)

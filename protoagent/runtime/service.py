@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from protoagent.core import clock
 from protoagent.core.errors import BadValue, InvalidForm, NotFound
 from protoagent.core.queue import enqueue
 from protoagent.core.text import one_line
@@ -25,6 +26,8 @@ from tools_app.models import CallStatus, ToolCall
 
 RUN_TURN = "protoagent.workers.run_turn"
 MAX_ANSWER_CHARS = 64 * 1024
+KICK_AGAIN_AFTER_S = 5.0
+ADOPT_AFTER_S = 3.0
 
 
 def kick(turn_id: str) -> None:
@@ -188,15 +191,39 @@ def in_flight(agent_key: str) -> list[ToolCall]:
     return list(inflight.open_calls(agent_key))
 
 
+_kicked_at: dict[str, float] = {}
+
+
 def recover(*, grace_s: float = 1.0) -> int:
     """Kick every turn that could go on and that nobody runs; how many there were.
 
-    Called twice a second by the ticker: lost kicks, expired leases, stranded messages.
+    Called twice a second by the ticker: lost kicks, expired leases, stranded messages. A
+    turn is kicked again only after five seconds, or a busy worker's queue would fill up.
     """
+    turns.expire_leases_of_the_dead()
     due = turns.due_for_a_kick(grace_s=grace_s)
     for session_id in turns.sessions_with_stranded_messages(grace_s=grace_s):
         if turn_id := turns.promote_next(session_id):
             due.append(turn_id)
-    for turn_id in due:
+    now = clock.monotonic()
+    for turn_id in [known for known, at in _kicked_at.items() if at < now - KICK_AGAIN_AFTER_S]:
+        del _kicked_at[turn_id]
+    fresh = [turn_id for turn_id in due if turn_id not in _kicked_at]
+    for turn_id in fresh:
+        _kicked_at[turn_id] = now
         enqueue(RUN_TURN, turn_id)
+    return len(fresh)
+
+
+def adopt() -> int:
+    """Run here what was interrupted and waits for a busy worker; how many turns that are.
+
+    Called by web processes every few seconds: a crash may leave more turns than workers.
+    """
+    mine = runner.here()
+    if mine is None:
+        return 0
+    due = turns.due_for_a_kick(grace_s=ADOPT_AFTER_S, begun_only=True)
+    for turn_id in due:
+        mine.start_soon(turn_id)
     return len(due)

@@ -53,17 +53,18 @@ def url(host: str, port: int) -> str:
     return f"http://{name}:{port}"
 
 
-def claim_home(file: Path, say: Callable[[str], None]) -> int:
-    """The descriptor of an exclusive lock on `file`; it ends with the last process that has it.
+def claim_home(file: Path, boot_id: str, say: Callable[[str], None]) -> str:
+    """This process and its children hold the exclusive lock on `file`; the previous boot id.
 
-    Forked processes keep it, so a killed supervisor's home is free when its children are
-    gone; that is waited for. Raises Conflict while another supervisor lives.
+    Forked processes inherit the lock, so once it is had, nobody of the previous family
+    lives. The processes of a killed supervisor are waited for. Raises Conflict while
+    another supervisor lives.
     """
     descriptor = os.open(file, os.O_RDWR | os.O_CREAT, 0o600)
     give_up_at = time.monotonic() + PATIENCE_S
     told = False
     while not _try_lock(descriptor):
-        owner = os.pread(descriptor, 20, 0).decode("ascii", "ignore").strip()
+        owner = _read(descriptor)[0]
         if _is_alive(owner) or time.monotonic() > give_up_at:
             os.close(descriptor)
             raise Conflict(f"{file.parent.parent} is served already, by process {owner or '?'}")
@@ -71,9 +72,16 @@ def claim_home(file: Path, say: Callable[[str], None]) -> int:
             say("waiting for the processes of a killed server to end …")
             told = True
         time.sleep(0.1)
+    _, previous = _read(descriptor)
     os.truncate(descriptor, 0)
-    os.pwrite(descriptor, str(os.getpid()).encode(), 0)
-    return descriptor
+    os.pwrite(descriptor, f"{os.getpid()} {boot_id}".encode(), 0)
+    return previous
+
+
+def _read(descriptor: int) -> tuple[str, str]:
+    """The process id and the boot id of the supervisor that had the lock last."""
+    pid, _, boot_id = os.pread(descriptor, 100, 0).decode("ascii", "ignore").partition(" ")
+    return pid.strip(), boot_id.strip()
 
 
 def _try_lock(descriptor: int) -> bool:

@@ -12,6 +12,7 @@ from django.conf import settings
 
 from protoagent.config import paths
 from protoagent.core.errors import AgentError
+from protoagent.journal.services import processes
 from protoagent.server import assets, listening, startup
 from protoagent.server.supervisor import Supervisor
 
@@ -29,11 +30,13 @@ def serve(roles: tuple[str, ...]) -> None:
     Raises AgentError with one sentence when the home is served already, the port is
     taken, or the database cannot be used.
     """
+    previous = ""
     if roles == ROLES:
-        listening.claim_home(paths.run_dir() / "serve.lock", say)
+        lock = paths.run_dir() / "serve.lock"
+        previous = listening.claim_home(lock, processes.BOOT_ID, say)
     listener = listening.open_socket(settings.HOST, settings.PORT) if "web" in roles else None
     base_url = listening.url(settings.HOST, settings.PORT) if listener else None
-    begun = [startup.begin(partial(startup.prepare, base_url))]
+    begun = [startup.begin(partial(startup.prepare, base_url, previous))]
     if listener is not None and not assets.are_collected():
         startup.end(begun.pop())
         # Before the web role's imports: they read the list of hashed names.

@@ -18,7 +18,7 @@ from protoagent.config import paths
 from protoagent.core import migrations
 from protoagent.core.errors import AgentError
 from protoagent.core.text import one_line
-from protoagent.journal.services import agents
+from protoagent.journal.services import agents, leases
 
 log = logging.getLogger(__name__)
 
@@ -27,16 +27,18 @@ MIGRATION_LOCK = 0x70A6E27
 FAILED = 1
 
 
-def prepare(base_url: str | None) -> None:
+def prepare(base_url: str | None = None, previous_boot: str = "") -> None:
     """The database is migrated and holds the agent and the operator.
 
-    With a `base_url` a one-time sign-in link is printed. Raises AgentError with one
+    Turns that the family `previous_boot` has left running can be claimed at once. With a
+    `base_url` a one-time sign-in link is printed. Raises AgentError with one
     sentence when the database cannot be used.
     """
     try:
         with _one_at_a_time():
             _migrate()
             _ensure_rows()
+        leases.end_of_boot(previous_boot)
         if base_url:
             _invite(base_url)
     except (DatabaseError, OSError) as error:

@@ -10,13 +10,14 @@ import time
 from django.db import DatabaseError, close_old_connections, connections
 
 from protoagent import workers
-from protoagent.journal.services import processes
+from protoagent.journal.services import leases, processes
 from protoagent.server import family
 
 log = logging.getLogger(__name__)
 
 TICK_EVERY_S = 0.5
 BEAT_EVERY_S = 5.0
+LOOK_EVERY_S = 1.0
 TIDY_EVERY_S = 60.0
 HARD_END_S = 8.0
 STUCK_AFTER_S = 120.0
@@ -32,7 +33,7 @@ def run() -> None:
 
     signal.signal(signal.SIGTERM, stop)
     signal.signal(signal.SIGINT, stop)
-    beat_at = tidy_at = 0.0
+    beat_at = tidy_at = look_at = 0.0
     pause = TICK_EVERY_S
     while not stopping.wait(pause):
         now = time.monotonic()
@@ -42,6 +43,9 @@ def run() -> None:
                 close_old_connections()
                 processes.beat("ticker")
                 beat_at = now + BEAT_EVERY_S
+            if now >= look_at:
+                leases.end_of_dead_relatives()
+                look_at = now + LOOK_EVERY_S
             workers.tick()
             if now >= tidy_at:
                 workers.tidy()

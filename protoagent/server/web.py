@@ -13,7 +13,7 @@ from channels.db import database_sync_to_async as in_db
 from django.db import DatabaseError
 
 from protoagent.journal.services import processes
-from protoagent.runtime import runner
+from protoagent.runtime import runner, service
 from protoagent.server import family
 
 log = logging.getLogger(__name__)
@@ -56,7 +56,10 @@ def run(listener: socket.socket) -> None:
 
 
 class Heart:
-    """What lives in a web process beside its connections: the turn runner and a heartbeat."""
+    """What lives in a web process beside its connections: the turn runner and a heartbeat.
+
+    With each beat it takes over turns that a crash has left and no worker is free for.
+    """
 
     def __init__(self) -> None:
         self._task: asyncio.Task[None] | None = None
@@ -80,6 +83,7 @@ class Heart:
         while True:
             try:
                 await in_db(processes.beat)("web")
+                await in_db(service.adopt)()
             except DatabaseError as error:
-                log.warning("heartbeat not stored: %s", error)
+                log.warning("heartbeat or adoption failed: %s", error)
             await asyncio.sleep(BEAT_EVERY_S)

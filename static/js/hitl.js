@@ -2,18 +2,12 @@
 // The server owns steps, checks and texts; this only saves typing, moves the focus and refuses
 // clicks that cannot have been meant. All listeners are on the document.
 
-const $ = (selector, root = document) => root.querySelector(selector);
-const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+import { $, $$, cookie, say } from "./core.js";
+
 const OPEN = '.hitl[data-state="open"]';
 const SAVE_MS = 400;
 const CALM_MS = 600;
 const finePointer = matchMedia("(pointer: fine)");
-
-const say = (text) => {
-  const line = document.getElementById("announce");
-  if (line) line.textContent = text;
-};
-const cookie = (name) => document.cookie.split("; ").find((part) => part.startsWith(`${name}=`))?.slice(name.length + 1) ?? "";
 
 // — drafts: saved 400 ms after the last key, and at once when the page goes away —
 const drafts = new Map(); // card id → { timer, running }

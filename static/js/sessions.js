@@ -1,16 +1,11 @@
 // sessions.js — the session list: instant filter, menu, inline rename, dialogs, calm live refresh.
 // Everything hangs on one listener per event, so fragments need no set-up when they arrive.
 
-const $ = (selector, root = document) => root.querySelector(selector);
-const $$ = (selector, root = document) => [...root.querySelectorAll(selector)];
+import { $, $$, say, store } from "./core.js";
+
 const list = () => document.getElementById("session-list");
 const finePointer = matchMedia("(pointer: fine)");
 const UNDO_MS = 6000;
-
-const say = (text) => {
-  const line = document.getElementById("announce");
-  if (line) line.textContent = text;
-};
 
 // — filter: titles at once, while the server looks through the messages —
 function filterRows(text) {
@@ -50,13 +45,14 @@ function refreshInPlace(html) {
 function catchUp() {
   if (!isStale || isBusy()) return;
   isStale = false;
-  window.htmx.trigger(list(), "sessions.refresh");
+  window.htmx.trigger(document.body, "sessions.refresh");
 }
 
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { requestConfig, xhr, target } = event.detail;
   if (target?.id !== "session-list" || requestConfig.elt?.id !== "session-list") return;
-  if (xhr.status !== 200 || !isBusy()) return;
+  const isOwn = requestConfig.triggeringEvent?.type === "sessions.refresh";
+  if (xhr.status !== 200 || (isOwn && !$("[data-busy]", target)) || !isBusy()) return;
   event.detail.shouldSwap = false;
   refreshInPlace(xhr.responseText);
 });
@@ -68,8 +64,7 @@ document.addEventListener("pointerout", (event) => {
 // — second line of a row that has an unsent text —
 function markDrafts() {
   for (const row of $$("#session-list li[data-session]")) {
-    let draft = null;
-    try { draft = localStorage.getItem(`draft:${row.dataset.session}`); } catch { /* private mode */ }
+    const draft = store.get(`draft:${row.dataset.session}`);
     const link = $(".session", row);
     const mark = $("[data-draft-mark]", row);
     const wanted = Boolean(draft?.trim()) && !$(".session__sub:not([data-draft-mark])", row);

@@ -1,18 +1,14 @@
 // status.js — what the session is doing: title, top bar, composer and the row above it.
-import { $ } from "./core.js";
+import { $, canWrite, post } from "./core.js";
 import { tick } from "./clock.js";
-import { link, on } from "./connection.js";
+import { link } from "./connection.js";
 import { morph } from "./morph.js";
 import { currentSession, currentStream } from "./transcript.js";
-import { post } from "./core.js";
-import { canWrite } from "./core.js";
 
 const FORCE_AFTER_MS = 10_000;
 let forceTimer = 0;
 
-on("status", (frame) => {
-  if (frame.sid !== currentSession()) return;
-  const { v } = frame;
+document.addEventListener("session.status", ({ detail: v }) => {
   const chat = $("#chat");
   const before = chat.dataset.turn;
   chat.dataset.turn = v.turn;

@@ -7,6 +7,7 @@ import { attach as attachFollow, count, following, setFollowing } from "./follow
 import { morph } from "./morph.js";
 
 const BUDGET_MS = 12;
+const UNSEEN_MS = 250;
 const MOST_MESSAGES = 300;
 const LEAVE_OUT = 120;
 const OUTLINED_MS = 6000;
@@ -15,6 +16,8 @@ let stream = null;
 let session = "";
 let queue = [];
 let isScheduled = false;
+let timer = 0;
+let frameRequest = 0;
 
 const byId = (id) => document.getElementById(id);
 
@@ -60,7 +63,8 @@ export function show(element) {
 }
 
 // — frames —
-on("ops", (frame) => { queue.push(frame); schedule(); });
+// In one queue, so that no state is shown before what led to it.
+for (const kind of ["ops", "status"]) on(kind, (frame) => { queue.push(frame); schedule(); });
 on("reset", (frame) => {
   queue = [];
   if (frame.sid !== session) return;
@@ -77,19 +81,22 @@ on("gone", (frame) => {
 function schedule() {
   if (isScheduled) return;
   isScheduled = true;
-  // A hidden tab draws no frames; it must be right all the same when it is looked at.
-  if (document.hidden) setTimeout(flush, 0);
-  else requestAnimationFrame(flush);
+  // A page that is not seen draws no frames; it must be right all the same when it is looked at.
+  timer = setTimeout(flush, document.hidden ? 0 : UNSEEN_MS);
+  frameRequest = requestAnimationFrame(flush);
 }
-document.addEventListener("visibilitychange", () => { if (document.hidden && isScheduled) setTimeout(flush, 0); });
+document.addEventListener("visibilitychange", () => { if (document.hidden && isScheduled) flush(); });
 
 function flush() {
+  clearTimeout(timer);
+  cancelAnimationFrame(frameRequest);
   isScheduled = false;
   const until = performance.now() + BUDGET_MS;
   let added = 0;
   while (queue.length && (document.hidden || performance.now() < until)) {
     const frame = queue.shift();
     if (frame.sid !== session) continue;
+    if (frame.t === "state") { document.dispatchEvent(new CustomEvent("session.status", { detail: frame.v })); continue; }
     for (const op of frame.ops) added += apply(op);
     stream.dataset.seq = frame.s;
     announce(frame);

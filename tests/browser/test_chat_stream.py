@@ -19,7 +19,7 @@ NORMAL = """() => {
   const copy = document.querySelector("#stream").cloneNode(true);
   for (const one of copy.querySelectorAll("time[data-since]")) one.textContent = "";
   for (const one of copy.querySelectorAll("*")) {
-    for (const name of ["data-hx-revealed", "data-settling"]) one.removeAttribute(name);
+    for (const name of ["open", "data-settling"]) one.removeAttribute(name);
     one.className = [...one.classList].filter((c) => c !== "is-target").join(" ");
     if (!one.getAttribute("class")) one.removeAttribute("class");
   }
@@ -134,7 +134,7 @@ def _cut_after_a_moment(route) -> None:  # type: ignore[no-untyped-def]
     def passed(message: str) -> None:
         count["frames"] += 1
         route.send(message)
-        if count["frames"] == 25 and len(_cuts) < 10:
+        if count["frames"] == 12 and len(_cuts) < 10:
             _cuts.append(time.monotonic())
             route.close(code=1012)
 
@@ -181,7 +181,7 @@ def test_a_server_that_comes_back_is_found_again_and_nothing_is_lost(
     server.stop()
     page.wait_for_selector("#link-banner:visible")
     page.wait_for_function(
-        "/Next try in|Trying/.test(document.querySelector('#link-banner').textContent)"
+        "() => /Next try in|Trying/.test(document.querySelector('#link-banner').textContent)"
     )
     while_down = page.inner_text("#link-state")
     opened.send("reply typed while it was down")
@@ -191,7 +191,7 @@ def test_a_server_that_comes_back_is_found_again_and_nothing_is_lost(
     page.wait_for_selector('#link-state[data-state="live"]', timeout=30_000)
     page.wait_for_selector("#link-banner", state="hidden")
     opened.field.press("Enter")
-    page.wait_for_function("document.querySelectorAll('.msg--user').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.msg--user').length === 2")
     opened.until("idle")
 
     assert while_down in ("Reconnecting", "Offline")
@@ -203,8 +203,8 @@ def test_six_tools_with_a_failure_become_one_line(chat: OpenChat) -> None:
     opened = chat("/chat/")
 
     opened.ask(
-        'parallel 5 calculator {"expression": "2 ** 10"}\nthen call calculator {"expression": "1/0"}\n'
-        "then reply done"
+        'parallel 5 calculator {"expression": "2 ** 10"}\n'
+        'then call calculator {"expression": "1/0"}\nthen reply done'
     )
 
     page = opened.page
@@ -228,9 +228,7 @@ def test_a_running_call_counts_its_seconds_and_can_be_cancelled(
     opened.send(f'call fetch_url {{"url": "{console.slow_site}/slow"}}\nthen reply I was told')
     page = opened.page
     page.wait_for_selector(".tool--running")
-    page.wait_for_function(
-        "/0:0[1-9]/.test(document.querySelector('.tool--running time')?.textContent)"
-    )
+    page.locator(".tool--running time", has_text=re.compile("0:0[1-9]")).wait_for()
 
     page.get_by_role("button", name="Cancel fetch_url").first.click()
     page.wait_for_selector(".tool--cancelled")
@@ -278,9 +276,8 @@ def test_components_are_shown_and_a_table_copies_as_csv(chat: OpenChat) -> None:
     page = opened.page
     assert page.locator(".cmp").count() == 3
     page.get_by_role("button", name="Copy table as CSV").click()
-    page.wait_for_function("document.querySelector('#announce').textContent === 'Copied'")
+    page.wait_for_function("() => document.querySelector('#announce').textContent === 'Copied'")
     assert page.evaluate("navigator.clipboard.readText()") == 'Disk,Note\nsda,"a, ""b"""'
-    page.locator(".work > summary").click()
     assert "unknown component" in page.inner_text(".tool--error .tool__arg")
     assert same_after_reload(opened)
 
@@ -294,7 +291,7 @@ def test_code_and_messages_are_copied_exactly(chat: OpenChat, console: Console) 
     page = opened.page
 
     page.locator(".code__copy").click()
-    page.wait_for_function("document.querySelector('#announce').textContent === 'Copied'")
+    page.wait_for_function("() => document.querySelector('#announce').textContent === 'Copied'")
     code = page.evaluate("navigator.clipboard.readText()")
     page.locator(".msg--agent").hover()
     page.locator(".msg--agent [data-act=copy-message]").click()
@@ -332,9 +329,8 @@ def test_hostile_markup_is_text_and_asks_nobody(chat: OpenChat, console: Console
 def test_two_hundred_kilobytes_of_code_do_not_stall_the_field(
     chat: OpenChat, console: Console
 ) -> None:
-    console.gateway.texts["large"] = (
-        "```python\n" + "value = compute(1, 2)  # note\n" * 7000 + "```\nend\n"
-    )
+    line = "value = compute(1, 2)  # note\n"
+    console.gateway.texts["large"] = f"```python\n{line * 7000}```\nend\n"
     opened = chat("/chat/")
     opened.ask("reply ready")
     page = opened.page
@@ -372,7 +368,7 @@ def test_a_failed_turn_says_why_and_can_be_tried_again(chat: OpenChat) -> None:
     assert "The turn failed." in page.inner_text(".msg .banner--err")
 
     page.get_by_role("button", name="Try again").click()
-    page.wait_for_function("document.querySelectorAll('.msg--user').length === 2")
+    page.wait_for_function("() => document.querySelectorAll('.msg--user').length === 2")
     opened.until("idle")
 
     assert opened.answers[-1] == "second time lucky"
@@ -389,7 +385,7 @@ def test_what_happens_is_announced_at_boundaries_only(chat: OpenChat) -> None:
     )
 
     opened.ask("say 120 every 10 ms")
-    page.wait_for_function("window.seen.some((text) => /reply finished/.test(text))")
+    page.wait_for_function("() => window.seen.some((text) => /reply finished/.test(text))")
 
     said = page.evaluate("window.seen")
     assert said[-1] == "reply finished, 120 words"

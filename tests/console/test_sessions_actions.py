@@ -183,6 +183,19 @@ def test_a_deleted_session_can_be_brought_back_as_it_was(tab: Tab) -> None:
     assert (session.deleted_at, row.state) == (None, "open")
 
 
+def test_the_undo_of_a_notice_is_a_post_that_reads_json(tab: Tab) -> None:
+    make()
+    tab.post("/chat/s1/delete/", {"confirmed": "1"})
+
+    response = tab.client.post(
+        "/sessions/restore/?key=s1",
+        {"csrfmiddlewaretoken": tab._token()},
+        headers={"accept": "application/json"},
+    )
+
+    assert response.json() == {"ok": True, "text": "Back: “Disk check”"}
+
+
 def test_a_turn_that_runs_is_stopped_with_its_session(tab: Tab) -> None:
     session, hold = begin()
 

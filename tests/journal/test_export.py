@@ -66,7 +66,7 @@ def test_markdown_tells_who_said_what_in_order() -> None:
     assert lines[0] == "# Disk check"
     assert lines[2].startswith("## You · ")
     assert lines[3] == "check the disks"
-    assert lines[4].startswith("## main · ")
+    assert lines[4].startswith("## protoagent · ")
     assert lines[5:] == ["Looking now.", "- Tool `run_command`: ok, 1.4 s", "All fine."]
 
 

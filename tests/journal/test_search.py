@@ -183,6 +183,7 @@ def test_the_number_of_queries_does_not_depend_on_the_number_of_hits() -> None:
         ("short pump", "short [pump]"),
         ("a " * 100 + "pump" + " b" * 100, "…"),
         ("no match at all", "no match at all"),
+        ("the **pump** of `df -h`", "the [pump] of df -h"),
         ("pumpPUMP\n\npump", "[pump][PUMP] [pump]"),
     ],
 )
@@ -192,3 +193,9 @@ def test_a_snippet_shows_the_first_match_on_one_line(text: str, expected: str) -
     line = "".join(f"[{piece.text}]" if piece.is_hit else piece.text for piece in pieces)
     assert line.startswith(expected)
     assert sum(len(piece.text) for piece in pieces) <= search.SNIPPET_CHARS + 2
+
+
+def test_marks_are_shown_when_they_are_what_was_asked_for() -> None:
+    pieces = search.snippet("a **pump** here", ["**pump"])
+
+    assert [piece.text for piece in pieces] == ["a ", "**pump", "** here"]

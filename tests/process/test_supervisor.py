@@ -262,10 +262,20 @@ def test_a_stop_flag_that_is_not_set_waits_for_its_time():
 def test_a_home_is_claimed_once(tmp_path):
     (tmp_path / "run").mkdir()
     lock = tmp_path / "run/serve.lock"
-    listening.claim_home(lock, print)
+    listening.claim_home(lock, "b1", print)
 
     with pytest.raises(Conflict, match=f"served already, by process {os.getpid()}"):
-        listening.claim_home(lock, print)
+        listening.claim_home(lock, "b2", print)
+
+
+def test_who_claims_a_home_learns_which_family_had_it_before(tmp_path):
+    (tmp_path / "run").mkdir()
+    lock = tmp_path / "run/serve.lock"
+    code = "import sys; from pathlib import Path; from protoagent.server import listening;"
+    code += "listening.claim_home(Path(sys.argv[1]), 'b1', print)"
+    subprocess.run([sys.executable, "-c", code, str(lock)], cwd=CHECKOUT, check=True)
+
+    assert listening.claim_home(lock, "b2", print) == "b1"
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlencode
 
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect, JsonResponse
 from django.shortcuts import render
 from django.urls import reverse
 from django.utils import timezone
@@ -20,7 +20,7 @@ from protoagent.core.text import one_line
 from protoagent.journal.models import Agent, ChatSession, TurnStatus
 from protoagent.journal.services import agents, export, sessions
 from protoagent.runtime import service
-from protoagent.web import htmx
+from protoagent.web import errors, htmx
 from protoagent.web.auth import actor_of
 
 MAX_BULK = 100
@@ -131,6 +131,8 @@ def restore(request: HttpRequest) -> HttpResponse:
     if not restored:
         raise BadValue("name at least one session to bring back")
     text = f"Back: {_names(restored)}"
+    if errors.is_program(request):  # the notice's button asks for JSON
+        return JsonResponse({"ok": True, "text": text})
     if htmx.is_swap(request):
         return _told(HttpResponse(status=200), text)
     return HttpResponseRedirect(lists.chat_url(restored[0].key))
@@ -226,10 +228,12 @@ def _done(
 
 
 def _told(response: HttpResponse, text: str, *, kind: str = "ok", undo: str = "") -> HttpResponse:
-    """The response with a notice, and with the event that makes the lists ask again."""
+    """The response with a notice, and with the events that make the lists ask again."""
     if text:
         htmx.toast(response, text, kind=kind, undo=undo)
-    return htmx.event(response, "session.changed")
+    htmx.event(response, "session.changed")
+    # The person's own change moves rows at once, also under the pointer.
+    return htmx.event(response, "sessions.refresh")
 
 
 def _deleted(request: HttpRequest, doomed: Sequence[ChatSession]) -> HttpResponse:

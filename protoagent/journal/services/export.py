@@ -9,6 +9,7 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
+from protoagent.config import services as config
 from protoagent.core import clock
 from protoagent.core.errors import BadValue, Conflict
 from protoagent.core.ids import slug
@@ -120,7 +121,7 @@ def _json_row(row: _Row) -> dict[str, Any]:
 
 
 def _markdown(session: ChatSession, rows: list[_Row]) -> str:
-    agent = session.agent.name or session.agent.key
+    agent = session.agent.name or str(config.get("identity.name")) or session.agent.key
     title = one_line(mask_text(session.title), 200) or "Session"
     blocks = [
         f"# {title}",

@@ -30,6 +30,7 @@ MAX_TERMS = 8
 MAX_HITS = 60
 MAX_HITS_PER_SESSION = 3
 SNIPPET_CHARS = 160
+_MARKS = re.compile(r"\*\*|`+")
 
 
 @dataclass(frozen=True)
@@ -96,8 +97,11 @@ def snippet(
     text: str, terms: Iterable[str], *, max_chars: int = SNIPPET_CHARS
 ) -> tuple[Piece, ...]:
     """The stretch of `text` around the first match, on one line, cut into pieces."""
-    line = " ".join(text.split())
-    pattern = _pattern(terms)
+    whole, pattern = " ".join(text.split()), _pattern(terms)
+    # Without the marks of bold text and code, unless they are what was asked for.
+    line = _MARKS.sub("", whole)
+    if not pattern.search(line):
+        line = whole
     first = pattern.search(line)
     start = max(0, first.start() - max_chars // 3) if first else 0
     if start:

@@ -23,9 +23,10 @@ from protoagent.journal.models import (
     QueuedState,
     Turn,
     TurnEvent,
+    TurnQuerySet,
     TurnStatus,
 )
-from protoagent.journal.services import pending, sessions
+from protoagent.journal.services import pending, processes, sessions
 from protoagent.journal.services.events import Frame, NewEvent, append
 from protoagent.journal.services.pauses import publish_attention, stop_open
 
@@ -397,19 +398,21 @@ def has_pending_messages() -> bool:
         return bool(cursor.fetchone()[0])
 
 
-def due_for_a_kick(*, grace_s: float = 1.0) -> list[str]:
-    """Turns that nobody runs although they could go on: lost kicks, crashes, late answers."""
-    now = clock.now()
-    since = now - timedelta(seconds=grace_s)
+def due_for_a_kick(*, grace_s: float = 1.0, begun_only: bool = False) -> list[str]:
+    """Turns that nobody runs although they could go on: lost kicks, crashes, late answers.
+
+    They could for `grace_s` seconds already. With `begun_only` queued ones are left out.
+    """
+    since = clock.now() - timedelta(seconds=grace_s)
     candidates = open_turn_ids()
     if not candidates:
         return []
     busy = Turn.objects.active().filter(session=OuterRef("session"))
-    rows = Turn.objects.filter(pk__in=candidates, session__deleted_at=None).filter(
-        Q(status=TurnStatus.RUNNING, lease_until__lt=now)
-        | Q(status=TurnStatus.WAITING, wake_at__lt=since)
-        | Q(status=TurnStatus.QUEUED, queued_at__lt=since) & ~Exists(busy)
-    )
+    due = Q(status=TurnStatus.RUNNING, lease_until__lt=since)
+    due |= Q(status=TurnStatus.WAITING, wake_at__lt=since)
+    if not begun_only:
+        due |= Q(status=TurnStatus.QUEUED, queued_at__lt=since) & ~Exists(busy)
+    rows = Turn.objects.filter(pk__in=candidates, session__deleted_at=None).filter(due)
     return list(rows.order_by("queued_at").values_list("pk", flat=True)[:100])
 
 
@@ -427,11 +430,26 @@ def sessions_with_stranded_messages(*, grace_s: float = 1.0) -> list[int]:
     return list(rows.values_list("session_id", flat=True).distinct()[:100])
 
 
-def expire_leases(*, host: str, pid: int) -> int:
-    """Leases of a process that is known to be dead end now; how many turns that are."""
-    return Turn.objects.filter(
-        status=TurnStatus.RUNNING, holder__startswith=f"{host}:{pid}:"
-    ).update(lease_until=clock.now() - timedelta(seconds=1))
+def expire_leases_of_the_dead() -> int:
+    """Leases of processes of this `serve` that are gone end now; how many turns that are."""
+    candidates = open_turn_ids()
+    if not candidates:
+        return 0
+    running = Turn.objects.filter(pk__in=candidates, status=TurnStatus.RUNNING)
+    holders = set(running.values_list("holder", flat=True))
+    dead = [holder for holder in holders if processes.has_ended(holder)]
+    return _expire(running.filter(holder__in=dead)) if dead else 0
+
+
+def expire_leases_of_boot(boot_id: str) -> int:
+    """Leases of every process of an earlier `serve` end now; how many turns that are."""
+    if not boot_id:
+        return 0
+    return _expire(Turn.objects.filter(status=TurnStatus.RUNNING, holder__endswith=f":{boot_id}"))
+
+
+def _expire(rows: TurnQuerySet) -> int:
+    return rows.update(lease_until=clock.now() - timedelta(seconds=1))
 
 
 def history(session_id: int, *, after_number: int = 0) -> list[tuple[int, list[dict[str, Any]]]]:
@@ -585,9 +603,7 @@ def usage_of(turn_id: str) -> tuple[int, int, int, float]:
 
 def release(holder: str) -> int:
     """This holder's turns may be continued by anybody, at once; how many there are."""
-    return Turn.objects.filter(holder=holder, status=TurnStatus.RUNNING).update(
-        lease_until=clock.now() - timedelta(seconds=1)
-    )
+    return _expire(Turn.objects.filter(holder=holder, status=TurnStatus.RUNNING))
 
 
 def open_questions(turn_id: str) -> bool:

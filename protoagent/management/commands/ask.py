@@ -35,7 +35,7 @@ class Command(BaseCommand):
         is_piped = options["text"] == "-"
         text = sys.stdin.read() if is_piped else options["text"]
         try:
-            startup.prepare(None)
+            startup.prepare()
             session = _session(options["session"])
             terminal = Terminal(as_json=options["json"])
             can_ask = sys.stdin.isatty() and not is_piped and not options["json"]

@@ -213,11 +213,8 @@ class Conversation:
         }
         first = {"title": mark, "description": mark, "schema": {"properties": properties}}
         rest = {"three": {"type": "string", "format": "textarea", "title": "three"}}
-        form = {
-            "title": mark,
-            "description": mark,
-            "steps": [first, {"schema": {"properties": rest}}],
-        }
+        steps = [first, {"schema": {"properties": rest}}]
+        form = {"title": mark, "description": mark, "steps": steps}
         card = self.asked(f"call request_user_input {json.dumps(form)}")
         path = f"/chat/{self.key}/hitl/{card['interrupt_id']}"
         person = self.story.person
@@ -276,7 +273,7 @@ class Conversation:
             {"type": "cancel_call", "call_id": self.text},
             {"type": "unsteer", "client_id": self.text[:128]},
         ):
-            self.socket.send(**frame) if False else self.socket.raw(json.dumps(frame))
+            self.socket.raw(json.dumps(frame))
         self.socket.raw(f"not JSON {self.text}")
         self.socket.settle()
 
@@ -292,7 +289,7 @@ class Conversation:
 
 def bad_requests(story: Story, planted: Planted) -> None:
     """Requests that are refused, with the secret wherever a refusal could repeat it."""
-    server, person, program = story.server, story.person, story.program
+    person, program = story.person, story.program
     plain = planted.text.replace("\n", " ")
     for query in ({"q": plain}, {"before": plain}, {"at": plain}, {"deleted": plain}):
         person.get("/sessions/", **query)
@@ -315,17 +312,21 @@ def bad_requests(story: Story, planted: Planted) -> None:
     person.post("/chat/one/send/", text=f"/{plain[:30]} {plain}", mode=plain, client_id="x" * 8)
     person.post("/chat/one/send/", text=f"/model {plain}", mode="turn", client_id="y" * 8)
     person.post("/chat/one/pending/", do=plain, client_id=plain)
-    with httpx.Client(
-        base_url=server.url, event_hooks={"response": [recorder(story.heard, "door")]}
-    ) as door:
-        door.get("/api/tools", headers={"Authorization": f"Bearer {plain}"})
-        door.get("/api/tools", headers={"X-API-Key": plain})
-        door.get(f"/login/{plain}/")
-        token = _TOKEN.search(door.get("/login/", params={"next": f"/{plain}"}).text)
+    at_the_door(story, plain)
+
+
+def at_the_door(story: Story, text: str) -> None:
+    """A stranger who holds a secret where a credential belongs, or types it somewhere else."""
+    hook = recorder(story.heard, "door")
+    with httpx.Client(base_url=story.server.url, event_hooks={"response": [hook]}) as door:
+        door.get("/api/tools", headers={"Authorization": f"Bearer {text}"})
+        door.get("/api/tools", headers={"X-API-Key": text})
+        door.get(f"/login/{text}/")
+        token = _TOKEN.search(door.get("/login/", params={"next": f"/{text}"}).text)
         assert token
-        form = {"csrfmiddlewaretoken": token[1], "username": plain, "password": plain}
-        door.post("/login/", data=form, headers={"Origin": server.url})
-        door.post("/login/", data={**form, "csrfmiddlewaretoken": plain})
+        form = {"csrfmiddlewaretoken": token[1], "username": text, "password": text}
+        door.post("/login/", data=form, headers={"Origin": story.server.url})
+        door.post("/login/", data={**form, "csrfmiddlewaretoken": text})
 
 
 @contextlib.contextmanager
