@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from protoagent.core.errors import BadValue
-from protoagent.core.text import truncate
+from protoagent.core.text import one_line, truncate
 
 KINDS = ("table", "keyvalue", "timeline")
 MARKER = "\x1ecomponent/v1\x1e"
@@ -31,7 +31,8 @@ def check_props(component: str, props: Mapping[str, Any], title: str = "") -> di
     if component == "code-ref":
         raise BadValue("code-ref is not rendered here; it comes from show_code")
     if component not in KINDS:
-        raise BadValue(f"unknown component {component!r}. Use one of: {', '.join(KINDS)}.")
+        shown = one_line(component, 60)
+        raise BadValue(f"unknown component {shown!r}. Use one of: {', '.join(KINDS)}.")
     clean = {"table": _table, "keyvalue": _keyvalue, "timeline": _timeline}[component](props)
     heading = _text(props.get("title") or title)
     if heading:

@@ -140,6 +140,9 @@ class Turn(models.Model):
     wake_at = models.DateTimeField(null=True, blank=True)
     stop_requested_at = models.DateTimeField(null=True, blank=True)
     stopped_by = models.CharField(max_length=150, blank=True)
+    crashes = models.PositiveSmallIntegerField(
+        default=0, help_text="How often its lease ran out while it ran."
+    )
     auto_answers = models.PositiveSmallIntegerField(default=0)
     answer = models.TextField(blank=True)
     error = models.TextField(blank=True)

@@ -31,6 +31,7 @@ log = logging.getLogger(__name__)
 NO_ANSWER = "(The model gave no answer.)"
 MAX_FRUITLESS_LEGS = 5
 MAX_COUNT = 2**31 - 1
+MAX_CRASHES = 10  # a turn that takes its process down each time must not do so for ever
 CANCEL_GRACE_S = 1.2  # stop is promised within 2 s, also when a tool ignores cancellation
 
 
@@ -132,6 +133,9 @@ def _is_answer(message: Message) -> bool:
 
 async def _drive(here: Leg, began: float) -> Ending | None:
     """Run the graph until it ends, or pause; None means that the turn waits now."""
+    if here.claim.crashes > MAX_CRASHES:
+        reason = f"the server ended {here.claim.crashes} times while this turn ran"
+        return Ending(TurnStatus.INTERRUPTED, reason)
     first = None if here.has_checkpoint else {"messages": here.messages[:]}
     while not here.stop.is_set():
         here.asked.clear()

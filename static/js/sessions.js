@@ -51,7 +51,8 @@ function catchUp() {
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { requestConfig, xhr, target } = event.detail;
   if (target?.id !== "session-list" || requestConfig.elt?.id !== "session-list") return;
-  const isOwn = requestConfig.triggeringEvent?.type === "sessions.refresh";
+  const cause = requestConfig.triggeringEvent;
+  const isOwn = cause?.type === "sessions.refresh" || cause?.detail?.own;
   if (xhr.status !== 200 || (isOwn && !$("[data-busy]", target)) || !isBusy()) return;
   event.detail.shouldSwap = false;
   refreshInPlace(xhr.responseText);

@@ -25,6 +25,8 @@ CSP_WATCH = (
     " console.error(`CSP ${e.violatedDirective} ${e.blockedURI} ${e.sample}`))"
 )
 
+ANSWERED = ".msg--agent > .msg__actions:not([hidden])"
+
 
 @dataclass
 class Console:
@@ -108,10 +110,13 @@ class Chat:
 
     def ask(self, text: str) -> Chat:
         """Send a message and wait for the end of its turn."""
-        before = self.page.locator(".msg--user").count()
-        self.send(text)
+        before = self.page.locator(ANSWERED).count()
+        return self.send(text).until_answered(before + 1)
+
+    def until_answered(self, count: int) -> Chat:
+        """The page shows `count` answers, all of them finished, and the session is idle."""
         self.page.wait_for_function(
-            "(n) => document.querySelectorAll('.msg--user').length > n", arg=before
+            "([wanted, n]) => document.querySelectorAll(wanted).length >= n", arg=[ANSWERED, count]
         )
         return self.until("idle")
 

@@ -90,3 +90,21 @@ async def test_recover_kicks_what_nobody_runs(chat, monkeypatch):
     await in_db(service.recover)(grace_s=-1)
 
     assert accepted.turn_id in kicked
+
+
+async def test_a_turn_that_ends_its_process_each_time_is_given_up(chat):
+    from protoagent.runtime.turn import MAX_CRASHES
+
+    accepted = await chat.send()
+    await chat.ended()
+
+    def crash_again() -> None:
+        Turn.objects.filter(pk=accepted.turn_id).update(
+            status="running", lease_until=clock.now(), finished_at=None, crashes=MAX_CRASHES
+        )
+
+    await in_db(crash_again)()
+    runner.here().start_soon(accepted.turn_id)
+    event = await chat.ended("interrupted")
+
+    assert "11 times" in event["data"]["error"]

@@ -216,3 +216,135 @@ def test_any_schema_and_any_answer_give_a_result_or_a_sentence(properties, value
 
     json.dumps(clean)
     assert not set(clean) & set(errors)
+
+
+# Fields that depend on others ------------------------------------------------------------
+
+CHAIN = steps(
+    kind={"enum": ["files", "db"], "default": "files"},
+    engine={"enum": ["pg", "ch"], "showWhen": {"field": "kind", "equals": "db"}},
+    version={"type": "integer", "showWhen": {"field": "engine", "equals": "pg"}},
+)
+
+
+def test_what_depends_on_a_hidden_field_is_hidden_too():
+    version = forms.normalise(CHAIN)[0].fields[2]
+
+    assert forms.is_shown(version, {"kind": "db", "engine": "pg"})
+    assert not forms.is_shown(version, {"kind": "files", "engine": "pg"})
+    assert forms.check_answers(CHAIN, {"kind": "files", "engine": "pg", "version": 16}) == (
+        {"kind": "files"},
+        {},
+    )
+
+
+def test_a_field_may_depend_on_one_of_an_earlier_step():
+    form = steps(a={"type": "boolean"}) + steps(
+        ["b"], b={"showWhen": {"field": "a", "truthy": True}}
+    )
+
+    assert forms.check_answers(form, {}) == ({"a": False}, {})
+    assert forms.check_answers(form, {"a": True})[1] == {"b": "this is required"}
+
+
+@pytest.mark.parametrize(
+    "bad",
+    [
+        steps(a={"showWhen": {"field": "b", "equals": 1}}, b={}),
+        steps(a={"showWhen": {"field": "a", "equals": 1}}),
+        steps(a={"showWhen": {"field": "b", "equals": 1}}) + steps(b={}),
+        steps(
+            a={"showWhen": {"field": "b", "equals": 1}}, b={"showWhen": {"field": "a", "equals": 1}}
+        ),
+    ],
+)
+def test_a_field_depends_only_on_what_was_asked_before(bad):
+    with pytest.raises(BadValue, match="no field before it"):
+        forms.check_steps(bad)
+
+
+# Defaults --------------------------------------------------------------------------------
+
+
+def test_a_fully_defaulted_form_may_be_sent_untouched():
+    form = steps(
+        ["text", "number", "flag", "one", "many"],
+        text={"default": "x"},
+        number={"type": "number", "default": 0},
+        flag={"type": "boolean", "default": False},
+        one={"oneOf": [{"const": "a"}, {"const": "b"}], "default": "b"},
+        many={"type": "array", "items": {"enum": ["a", "b"]}, "default": ["a"], "minItems": 1},
+    )
+
+    assert forms.check_answers(form, {}) == (
+        {"text": "x", "number": 0, "flag": False, "one": "b", "many": ["a"]},
+        {},
+    )
+
+
+@pytest.mark.parametrize("emptied", [None, "", "  "])
+def test_an_emptied_default_is_no_answer(emptied):
+    assert forms.check_answers(steps(a={"default": "x"}), {"a": emptied}) == ({}, {})
+    assert forms.check_answers(steps(["a"], a={"default": "x"}), {"a": emptied})[1]
+
+
+def test_a_default_comes_in_its_type():
+    (step,) = forms.normalise(
+        steps(
+            many={"type": "array", "items": {"enum": ["a", "b"]}, "default": "a"},
+            number={"type": "integer", "default": "5"},
+        )
+    )
+
+    assert [one.default for one in step.fields] == [["a"], 5]
+
+
+# Numbers and patterns --------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("number", "multiple", "fits"),
+    [(0.3, 0.1, True), (1e20, 0.1, True), ("1e299", 7, False), (0.35, 0.1, False), (-6, 3, True)],
+)
+def test_multiples_are_exact_for_every_size(number, multiple, fits):
+    found, error = one({"type": "number", "multipleOf": multiple}, number)
+
+    assert (error is None) is fits
+    assert (found is not None) is fits
+
+
+def test_a_pattern_is_looked_for_and_need_not_cover_the_text():
+    assert one({"pattern": "@"}, "a@b") == ("a@b", None)
+    assert one({"pattern": "^[a-z]+$"}, "a@b")[1]
+
+
+@pytest.mark.parametrize("pattern", ["(a|a)*b", "(a+)+", ".*" * 9, r"(a)\1", "a" * 201])
+def test_a_pattern_that_could_take_for_ever_is_refused(pattern):
+    with pytest.raises(BadValue, match="the pattern of 'x' cannot be used"):
+        forms.check_steps(steps(x={"pattern": pattern}))
+
+
+def test_a_text_too_long_for_its_pattern_is_refused_quickly():
+    found, error = one({"pattern": "^.*.*.*=$"}, "a" * 60_000)
+
+    assert found is None
+    assert error.startswith("at most ")
+
+
+@given(st.text(max_size=40), st.text("ab=.*", max_size=40))
+def test_any_pattern_and_text_give_a_result(pattern, text):
+    try:
+        forms.check_steps(steps(x={"pattern": pattern}))
+    except BadValue:
+        return
+
+    found, error = one({"pattern": pattern}, text)
+    assert found is None or error is None
+
+
+def test_an_unknown_type_is_noted_in_the_log(caplog):
+    caplog.set_level("INFO", "tools_app.forms")
+
+    forms.normalise(steps(x={"type": "colour"}))
+
+    assert "type=colour" in caplog.text

@@ -101,7 +101,8 @@ async def web_search(query: str, max_results: int = 5) -> str:
         return f"No results for '{query}'."
     lines = [f"{len(hits)} result(s) for '{query}':"]
     for number, hit in enumerate(hits, 1):
-        lines += [f"{number}. {hit.title or '(no title)'} — {hit.url}", f"   {hit.snippet}"]
+        lines.append(f"{number}. {hit.title or '(no title)'} — {hit.url}")
+        lines += [f"   {hit.snippet}"] if hit.snippet else []
     return "\n".join(lines)
 
 

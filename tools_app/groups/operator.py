@@ -45,7 +45,8 @@ async def request_user_input(
             "format": "textarea" for several lines; single-choice cards {"type": "string",
             "oneOf": [{"const": "pg", "title": "Postgres", "description": "..."}]}, a bare
             "enum" is a dropdown; several choices {"type": "array", "items": {"oneOf": [...]}}.
-            Mark required fields with the schema's "required": [...].
+            Mark required fields with the schema's "required": [...]; "default" prefills one;
+            "showWhen": {"field": "x", "equals": "y"} asks one only then.
         description: Optional introduction, in Markdown.
     """
     payload = {

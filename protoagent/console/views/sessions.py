@@ -228,12 +228,11 @@ def _done(
 
 
 def _told(response: HttpResponse, text: str, *, kind: str = "ok", undo: str = "") -> HttpResponse:
-    """The response with a notice, and with the events that make the lists ask again."""
+    """The response with a notice, and with the event that makes the lists ask again."""
     if text:
         htmx.toast(response, text, kind=kind, undo=undo)
-    htmx.event(response, "session.changed")
-    # The person's own change moves rows at once, also under the pointer.
-    return htmx.event(response, "sessions.refresh")
+    # `own`: what the person does here moves rows at once, also under the pointer.
+    return htmx.event(response, "session.changed", {"own": True})
 
 
 def _deleted(request: HttpRequest, doomed: Sequence[ChatSession]) -> HttpResponse:

@@ -68,6 +68,7 @@ class Claim:
     incognito: bool
     resumed: bool
     auto_answers: int
+    crashes: int
     stop_requested: bool
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
@@ -273,6 +274,7 @@ def claim(turn_id: str, *, holder: str, default_model: str = "") -> Claim | None
                 holder=holder,
                 lease_until=now + LEASE,
                 wake_at=None,
+                crashes=F("crashes") + (turn.status == TurnStatus.RUNNING),
                 started_at=turn.started_at or now,
             )
     except IntegrityError:  # another turn of the session became active between look and update
@@ -280,6 +282,7 @@ def claim(turn_id: str, *, holder: str, default_model: str = "") -> Claim | None
     if not changed:
         return None
     turn.fence += 1
+    turn.crashes += turn.status == TurnStatus.RUNNING
     new_events = [] if turn.announced else [_received(turn, "turn")]
     if not resumed:  # the runtime tells of a resumed leg itself: it knows from where
         new_events.append(_started(turn, turn.session, default_model))
@@ -577,6 +580,7 @@ def _claim_of(turn: Turn, session: ChatSession, *, resumed: bool, frames: list[F
         incognito=session.incognito,
         resumed=resumed,
         auto_answers=turn.auto_answers,
+        crashes=turn.crashes,
         stop_requested=turn.stop_requested_at is not None,
         allow=tuple(session.agent.allow),
         deny=tuple(session.agent.deny),
