@@ -22,6 +22,11 @@ def root() -> Path:
     return path
 
 
+def owner() -> int:
+    """The process that made the directory: the run is over when it ends."""
+    return int(os.environ[f"{VARIABLE}_OWNER"])
+
+
 def is_owner() -> bool:
     """Whether this process made the directory and so removes it."""
     return os.environ.get(f"{VARIABLE}_OWNER") == str(os.getpid())

@@ -36,7 +36,7 @@ if DATABASES["default"]["ENGINE"].endswith("sqlite3"):
     # A file, not memory: threads, WAL and lock errors are then the same as in production.
     DATABASES["default"]["TEST"] = {"NAME": str(HOME / "test.sqlite3")}
 else:
-    # Pooled threads keep no connection open, or the test database could not be dropped.
+    # A connection that a thread keeps would hold locks against the emptying of tables.
     DATABASES["default"]["CONN_MAX_AGE"] = 0
 
 (HOME / "static").mkdir(parents=True, exist_ok=True)

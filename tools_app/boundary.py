@@ -17,7 +17,6 @@ from typing import Any
 from protoagent.core import clock
 from protoagent.core.errors import AgentError, BadValue
 from protoagent.core.text import (
-    one_line,
     refuse_constant,
     storable,
     storable_value,
@@ -27,7 +26,7 @@ from protoagent.core.text import (
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.services.turns import Hold
 from protoagent.journal.writer import store, submit
-from protoagent.security.redaction import mask_text, mask_value
+from protoagent.security.redaction import mask_text, mask_value, one_masked_line
 from tools_app import inflight
 from tools_app.approvals import Declined
 from tools_app.components import split_component
@@ -123,7 +122,7 @@ def _parse(call: CallSpec, spec: ToolSpec | None) -> tuple[dict[str, Any], str]:
     if not isinstance(arguments, dict):
         return {"_raw": arguments}, f"Error: the arguments of {call.name} must be one JSON object."
     if spec is None:
-        return arguments, f"Error: there is no tool named {one_line(call.name, 80)!r} here."
+        return arguments, f"Error: there is no tool named {one_masked_line(call.name, 80)!r} here."
     return arguments, ""
 
 
@@ -232,7 +231,7 @@ def _end(call: CallSpec, outcome: Outcome, hold: Hold, began: float) -> Outcome:
     duration_ms = round((clock.monotonic() - began) * 1000)
     clean = truncate(mask_text(storable(outcome.output)), MAX_OUTPUT_CHARS)
     sentence, shown = split_component(clean)
-    component = storable_value(shown)
+    component = mask_value(storable_value(shown))
     result = Outcome(sentence, outcome.status)
 
     def effect() -> list[NewEvent]:

@@ -13,6 +13,7 @@ from pydantic import ConfigDict
 from protoagent import __version__
 from protoagent.core.errors import AgentError, BadValue, NotFound
 from protoagent.core.text import one_line
+from protoagent.security.redaction import one_masked_line
 from protoagent.web import bodies, errors
 
 JSON_TYPES = ("application/json", "text/json")
@@ -39,7 +40,7 @@ class StrictParser(Parser):
     def parse_body(self, request: HttpRequest) -> Any:
         content_type = (request.content_type or "").lower()
         if content_type not in JSON_TYPES and not content_type.endswith("+json"):
-            named = one_line(content_type, 60) or "nothing"
+            named = one_masked_line(content_type, 60) or "nothing"
             raise UnsupportedType(f"send Content-Type: application/json; this says {named}")
         return bodies.parse_json(request.body)
 
@@ -105,10 +106,10 @@ def _problem(item: dict[str, Any]) -> tuple[str, str]:
     # The place is ("body", <parameter>, <field> …) for bodies and ("query", <field>) else.
     place = [str(part) for part in item.get("loc", ())]
     skip = 2 if place[:1] == ["body"] and len(place) > 2 else 1
-    name = one_line(".".join(place[skip:]), 80) or "body"
+    name = one_masked_line(".".join(place[skip:]), 80) or "body"
     kind = str(item.get("type", ""))
     if kind == "missing":
         return name, "is missing"
     if kind == "extra_forbidden":
         return name, "is not a field of this request"
-    return name, one_line(str(item.get("msg", "is not valid")), 200)
+    return name, one_masked_line(str(item.get("msg", "is not valid")), 200)

@@ -143,7 +143,9 @@ async def chat(request: HttpRequest, body: ChatIn) -> ChatOut:
 
 
 def _begin(body: ChatIn, actor: Actor) -> _Begun:
-    turns.check_text(body.message)  # before a session is made for a message that cannot be
+    # Before a session is made for a message that cannot be.
+    turns.check_text(body.message)
+    sessions.check_model(body.model)
     key = body.session_id.strip() or mint_key()
     session = sessions.ensure(agents.current(), key, origin=Origin.API)
     if body.incognito is not None and body.incognito != session.incognito:

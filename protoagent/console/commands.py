@@ -13,11 +13,11 @@ from django.urls import reverse
 from protoagent.core import extensions
 from protoagent.core.context import Actor
 from protoagent.core.errors import BadValue, InvalidForm
-from protoagent.core.text import one_line
 from protoagent.journal.models import ChatSession
 from protoagent.journal.services import sessions
 from protoagent.providers import catalog
 from protoagent.runtime import service
+from protoagent.security.redaction import one_masked_line
 
 Effect = dict[str, Any]
 
@@ -82,7 +82,7 @@ def run(name: str, call: Call) -> Effect:
         near = near or [other for other in known if other.startswith(name[:1])][:3]
         hint = f" Did you mean {_listed(near)}?" if near else ""
         raise InvalidForm(
-            f"There is no command /{one_line(name, 40)}.{hint} "
+            f"There is no command /{one_masked_line(name, 40)}.{hint} "
             "To send it as text, put a space in front."
         )
     if command.needs_session and call.session is None:
@@ -116,7 +116,7 @@ def choose_model(session: ChatSession | None, name: str) -> Effect:
 
     On the page of a new session the page keeps the choice until the first message.
     """
-    name = one_line(name, 200)
+    name = sessions.check_model(name)
     if name.lower() == "default":
         name = ""
     model = catalog.resolve(name or None)

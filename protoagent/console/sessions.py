@@ -17,6 +17,7 @@ from protoagent.core.context import Origin
 from protoagent.core.text import one_line
 from protoagent.journal.models import Agent, ChatSession, Interruption, Turn, TurnStatus
 from protoagent.journal.services import attention, search, sessions
+from protoagent.security.redaction import mask_text
 
 PAGE_ROWS = 50
 MAX_ROWS = 2000
@@ -47,7 +48,7 @@ class Query:
         show = parameters.get("show", "")
         return cls(
             show=show if show in SHOWN else "mine",
-            text=parameters.get("q", "")[: search.MAX_QUERY_CHARS],
+            text=mask_text(parameters.get("q", ""))[: search.MAX_QUERY_CHARS],
             rows=min(max(wanted, PAGE_ROWS), MAX_ROWS),
             current=current or parameters.get("current", ""),
             is_selecting=parameters.get("select") == "1",

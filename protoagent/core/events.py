@@ -36,5 +36,5 @@ def publish(name: str, payload: dict[str, Any]) -> None:
     for listener in tuple(_listeners):
         try:
             listener(name, payload)
-        except Exception:  # noqa: BLE001 — the bus is a boundary: a listener must not break a writer
+        except Exception:
             log.exception("event listener failed event=%s", name)

@@ -21,8 +21,8 @@ try:
     import ddgs
     from ddgs.exceptions import DDGSException
 except ImportError:
-    ddgs = None
-    DDGSException = OSError
+    ddgs = None  # type: ignore[assignment]
+    DDGSException = OSError  # type: ignore[assignment,misc]
 
 MAX_RESULTS = 10
 MAX_QUERY_CHARS = 500

@@ -46,6 +46,7 @@ class Subscription:
         if self._behind:
             self._wake.set()
         self._closed = False
+        self._has_overflowed = False
 
     def push(self, frames: list[Frame]) -> None:
         """Frames of this session that were just committed; called from any thread."""
@@ -73,7 +74,12 @@ class Subscription:
             self._hub.drop(self)
 
     def _accept(self, frames: list[Frame]) -> None:
-        self._pushed.extend(frames)
+        if len(self._pushed) > MAX_PENDING_FRAMES:
+            # The reader may be stuck in sending: nothing may pile up until it notices.
+            self._has_overflowed = True
+            self._pushed.clear()
+        if not self._has_overflowed:
+            self._pushed.extend(frames)
         self._wake.set()
 
     async def __aiter__(self) -> AsyncIterator[list[Frame]]:
@@ -91,7 +97,7 @@ class Subscription:
                     yield rows
 
     def _take_pushed(self) -> list[Frame]:
-        if len(self._pushed) > MAX_PENDING_FRAMES:
+        if self._has_overflowed or len(self._pushed) > MAX_PENDING_FRAMES:
             self.close()
             raise TooMany("this client reads more slowly than the agent writes")
         frames: list[Frame] = []

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import logging
 from collections.abc import Coroutine
 from typing import Any
@@ -20,7 +21,7 @@ from protoagent.providers.base import CallRequest, ChatModel, ModelReply, ModelR
 from protoagent.runtime import guards, history
 from protoagent.runtime.leg import Leg, Message
 from protoagent.runtime.stream import AnswerStream
-from protoagent.security.redaction import mask_text
+from protoagent.security.redaction import mask_text, mask_value
 
 log = logging.getLogger(__name__)
 
@@ -53,7 +54,7 @@ async def run(leg: Leg, messages: list[Message]) -> list[Message]:
         raise TurnOver(verdict.end)
     reply, model, stream = await _ask_with_fallbacks(leg, so_far, verdict.note)
     _record(leg, reply, model, stream)
-    message = _message_of(reply, leg.partial)
+    message = _message_of(reply, leg)
     leg.messages.append(message)
     if leg.partial:
         leg.segments.append(leg.partial)
@@ -174,28 +175,44 @@ def _forget_oldest(leg: Leg) -> bool:
     return True
 
 
-def _message_of(reply: ModelReply, shown: str) -> Message:
+def _message_of(reply: ModelReply, leg: Leg) -> Message:
     """The assistant message as it is stored: what was shown, and calls under our own ids.
 
     Ids of providers repeat (some count from one in every answer); ours do not.
     """
-    message: Message = {"role": "assistant", "content": shown or None}
+    message: Message = {"role": "assistant", "content": leg.partial or None}
     if reply.calls:
-        message["tool_calls"] = [_call(call) for call in reply.calls]
+        message["tool_calls"] = [_call(call, leg) for call in reply.calls]
     return message
 
 
-def _call(call: CallRequest) -> dict[str, Any]:
+def _call(call: CallRequest, leg: Leg) -> dict[str, Any]:
+    # A tool that exists is never renamed; whatever else stands in the place of a name is text.
+    is_known = leg.tools.get(call.name) is not None
+    name = call.name if is_known else mask_text(storable(call.name))
     return {
         "id": new_id(length=CALL_ID_CHARS),
         "type": "function",
-        "function": {"name": storable(call.name), "arguments": _canonical(call.arguments)},
+        "function": {"name": name, "arguments": _canonical(call.arguments)},
     }
 
 
 def _canonical(arguments: str) -> str:
-    """The arguments as the model wrote them, secrets masked; an empty object for nothing."""
-    return mask_text(storable(arguments)) if arguments.strip() else "{}"
+    """The arguments as the model wrote them; anew, when a secret in them had to be masked.
+
+    Masked by their values, so that they stay JSON and an escaped secret is found as well.
+    An empty object for nothing.
+    """
+    if not arguments.strip():
+        return "{}"
+    text = storable(arguments)
+    masked = mask_text(text)
+    try:
+        value = json.loads(text)
+    except (ValueError, RecursionError):
+        return masked
+    clean = mask_value(value)
+    return text if masked == text and clean == value else json.dumps(clean, ensure_ascii=False)
 
 
 def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream) -> None:
@@ -210,7 +227,7 @@ def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream)
         "input_tokens": usage.input_tokens,
         "output_tokens": usage.output_tokens,
         "cost_usd": cost,
-        "model": storable(reply.model or model.name),
+        "model": mask_text(storable(reply.model or model.name)),
     }
     events = [*stream.finish(), NewEvent("usage", data, leg.hold.turn_id)]
     if reply.calls:
@@ -219,5 +236,5 @@ def _record(leg: Leg, reply: ModelReply, model: ChatModel, stream: AnswerStream)
 
 
 def _note(leg: Leg, text: str, kind: str) -> None:
-    event = NewEvent("note", {"text": storable(text), "kind": kind}, leg.hold.turn_id)
+    event = NewEvent("note", {"text": mask_text(storable(text)), "kind": kind}, leg.hold.turn_id)
     submit(session_id=leg.hold.session_id, events=[event], hold=leg.hold)

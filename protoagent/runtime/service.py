@@ -7,7 +7,6 @@ from typing import Any
 from protoagent.core import clock
 from protoagent.core.errors import BadValue, InvalidForm, NotFound
 from protoagent.core.queue import enqueue
-from protoagent.core.text import one_line
 from protoagent.journal.models import (
     ChatSession,
     InterruptionKind,
@@ -15,12 +14,12 @@ from protoagent.journal.models import (
     QueuedMessage,
     TurnStatus,
 )
-from protoagent.journal.services import pauses, pending, turns
+from protoagent.journal.services import pauses, pending, sessions, turns
 from protoagent.journal.services.pauses import Resolution
 from protoagent.journal.services.turns import Accepted, Message
 from protoagent.providers import catalog
 from protoagent.runtime import runner
-from protoagent.security.redaction import mask_text, mask_value
+from protoagent.security.redaction import mask_text, mask_value, one_masked_line
 from tools_app import forms, inflight
 from tools_app.models import CallStatus, ToolCall
 
@@ -43,10 +42,12 @@ def send(session: ChatSession, message: Message) -> Accepted:
     """The message is stored and, when nothing else runs in the session, its turn starts.
 
     Key-shaped strings and configured secrets are masked before anything is stored.
-    Autonomous turns always go to a worker. Raises BadValue and TooLarge for the text.
+    Autonomous turns always go to a worker. Raises BadValue for the text and the name of the
+    model, TooLarge for the text.
     """
     text = mask_text(turns.check_text(message.text))
-    clean = Message(text, message.client_id[:128], message.origin, one_line(message.model, 200))
+    model = sessions.check_model(message.model)
+    clean = Message(text, message.client_id[:128], message.origin, model)
     mine = None if message.origin.is_autonomous else runner.here()
     accepted = turns.accept(
         session,
@@ -172,7 +173,7 @@ def cancel_call(call_id: str, *, by: str, session: ChatSession | None = None) ->
         rows = rows.filter(turn__session=session)
     call = rows.order_by("-pk").first()
     if call is None:
-        raise NotFound(f"no call {one_line(call_id, 60)!r}")
+        raise NotFound(f"no call {one_masked_line(call_id, 60)!r}")
     if call.status == CallStatus.WAITING:
         return _dismiss_call(call, by)
     return inflight.request_cancel(call, by=by)
@@ -200,7 +201,6 @@ def recover(*, grace_s: float = 1.0) -> int:
     Called twice a second by the ticker: lost kicks, expired leases, stranded messages. A
     turn is kicked again only after five seconds, or a busy worker's queue would fill up.
     """
-    turns.expire_leases_of_the_dead()
     due = turns.due_for_a_kick(grace_s=grace_s)
     for session_id in turns.sessions_with_stranded_messages(grace_s=grace_s):
         if turn_id := turns.promote_next(session_id):

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Any
 from urllib.parse import quote
 
+from protoagent.core.text import one_line
 from protoagent.security.secret_shapes import (
     MAX_LOOK_BEHIND,
     SHAPES,
@@ -146,6 +147,11 @@ def set_known_secrets(values: Iterable[str]) -> None:
 def mask_text(text: str) -> str:
     """`text` with every secret in it masked."""
     return StreamMask().whole(text)
+
+
+def one_masked_line(text: str, max_chars: int) -> str:
+    """`text` on one line for a sentence about it: masked before it is cut, so not half a secret."""
+    return one_line(mask_text(text), max_chars)
 
 
 def mask_value(value: Any) -> Any:

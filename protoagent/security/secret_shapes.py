@@ -71,8 +71,7 @@ _AWS = Shape(
     ("akia", "asia"),
     "(?<![A-Za-z0-9])(?:AKIA|ASIA)",
     # The secret half has no mark of its own; it is recognised by standing next to the id.
-    body="[A-Z0-9]{16}(?![A-Za-z0-9])"
-    f"(?:{_AWS_GAP}{{1,4}}[A-Za-z0-9/+]{{40}}(?![A-Za-z0-9/+=]))?",
+    body=f"[A-Z0-9]{{16}}(?![A-Za-z0-9])(?:{_AWS_GAP}{{1,4}}[A-Za-z0-9/+]{{40}}(?![A-Za-z0-9+]))?",
     open=f"(?:[A-Z0-9]{{0,16}}|[A-Z0-9]{{16}}{_AWS_GAP}{{1,4}}[A-Za-z0-9/+]{{0,40}})",
 )
 

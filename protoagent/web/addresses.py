@@ -9,6 +9,7 @@ from django.utils.http import url_has_allowed_host_and_scheme
 
 from protoagent.core.errors import BadValue
 from protoagent.security import hosts
+from protoagent.security.redaction import mask_text
 
 LOGIN = "/login/"
 MAX_CHARS = 2000
@@ -18,14 +19,14 @@ def local_path(text: str, default: str = "/") -> str:
     """`text` when it is a path on this server that is worth going to, else `default`.
 
     Anything that names a host, in whatever spelling, is not; nor are the sign-in pages,
-    which would lead in a circle.
+    which would lead in a circle, nor what holds a secret, which would be shown on the way.
     """
     is_path = text.startswith("/") and len(text) <= MAX_CHARS and text.isprintable()
     if not is_path or not url_has_allowed_host_and_scheme(text, allowed_hosts=None):
         return default
     if text.startswith((LOGIN, "/logout/", "/admin/login", "/admin/logout")):
         return default
-    return text
+    return text if mask_text(text) == text else default
 
 
 def login_path(next_path: str) -> str:

@@ -34,7 +34,7 @@ from protoagent.core.errors import (
     TooLarge,
 )
 from protoagent.core.ids import new_id
-from protoagent.core.text import one_line
+from protoagent.security.redaction import mask_text, mask_value, one_masked_line
 from protoagent.web import addresses, htmx
 
 log = logging.getLogger(__name__)
@@ -69,8 +69,8 @@ def is_program(request: HttpRequest) -> bool:
 
 def respond(request: HttpRequest, error: AgentError) -> HttpResponse:
     """The answer to a failure that has a plain sentence."""
-    extra = {"errors": error.errors} if isinstance(error, InvalidForm) else {}
-    return _answer(request, error.status, str(error), extra)
+    extra = {"errors": mask_value(error.errors)} if isinstance(error, InvalidForm) else {}
+    return _answer(request, error.status, mask_text(str(error)), extra)
 
 
 def signed_out(request: HttpRequest, detail: str = HOW_TO_AUTHENTICATE) -> HttpResponse:
@@ -181,7 +181,7 @@ def _translate(request: HttpRequest, exception: Exception) -> HttpResponse | Non
 
 
 def _forbidden(exception: Exception) -> Forbidden:
-    return Forbidden(one_line(str(exception), 200) or "this account may not do this")
+    return Forbidden(one_masked_line(str(exception), 200) or "this account may not do this")
 
 
 def _broken(request: HttpRequest, number: str) -> HttpResponse:

@@ -18,6 +18,7 @@ from protoagent.core import events
 from protoagent.core.context import Actor, Scope
 from protoagent.core.errors import AgentError, BadValue, Forbidden, Unauthenticated
 from protoagent.core.ids import new_id
+from protoagent.security.redaction import mask_text, mask_value
 from protoagent.web import bodies
 from protoagent.web.auth import socket_grant
 
@@ -65,12 +66,12 @@ class GuardedConsumer(AsyncWebsocketConsumer):
 
     async def send_error(self, error: AgentError, frame: Any = None) -> None:
         """Tell the client what was refused; `client_id` says which of its frames."""
-        answer: Frame = {"type": "error", "code": error.code, "message": str(error)}
+        answer: Frame = {"type": "error", "code": error.code, "message": mask_text(str(error))}
         client_id = frame.get("client_id") if isinstance(frame, dict) else None
         if isinstance(client_id, str):
             answer["client_id"] = client_id[:128]
         if problems := getattr(error, "errors", None):
-            answer["errors"] = problems
+            answer["errors"] = mask_value(problems)
         await self.send_frame(answer)
 
     async def end(self, code: int) -> None:

@@ -9,7 +9,7 @@ export function go(url) {
 }
 
 function prepare(within) {
-  for (const anchor of $$("a.nav__item, a.session, #palette-list a, #attention-list a.attention__link, a[data-boost]", within)) {
+  for (const anchor of $$("a.nav__item, a.session, .sessions__top a, #palette-list a, #attention-list a.attention__link, a[data-boost]", within)) {
     if (anchor.hasAttribute("hx-boost") || anchor.hasAttribute("hx-get")) continue;
     for (const [name, value] of Object.entries(INTO_PAGE)) anchor.setAttribute(name, value);
     globalThis.htmx.process(anchor);
@@ -25,13 +25,14 @@ function markPlace() {
 }
 
 document.addEventListener("htmx:beforeSwap", (event) => {
-  if (event.detail.target?.id === "page") listTop = $("#chat-list")?.scrollTop ?? 0;
+  if (event.detail.target?.id !== "page") return;
+  listTop = $("#chat-list")?.scrollTop ?? 0;
+  for (const dialog of $$("dialog[open]")) dialog.close();
 });
 document.addEventListener("htmx:load", (event) => {
   prepare(event.target);
   markPlace();
   if (event.target.id !== "page") return;
-  for (const dialog of $$("dialog[open]")) dialog.close();
   const list = $("#chat-list");
   if (list) list.scrollTop = listTop;
   const field = $("#composer-text");

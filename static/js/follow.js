@@ -7,11 +7,16 @@ const NEAR_PX = 48;
 let log = null;
 let isFollowing = true;
 let fresh = 0;
+let restingTop = 0; // where the last scroll ended
 
 export const following = () => isFollowing;
 const distance = () => log.scrollHeight - log.scrollTop - log.clientHeight;
 
-export function toEnd() { if (log) log.scrollTop = log.scrollHeight; }
+export function toEnd() {
+  if (!log) return;
+  log.scrollTop = log.scrollHeight;
+  restingTop = log.scrollTop;
+}
 
 export function setFollowing(now) {
   isFollowing = now;
@@ -56,7 +61,15 @@ export function attach(element, stream, { follow }) {
     if (/^(PageUp|ArrowUp|Home)$/.test(event.key) && event.target === element) away();
     if (/^(PageDown|ArrowDown|End)$/.test(event.key)) backSoon();
   });
-  element.addEventListener("scrollend", () => { if (!isFollowing) back(); });
+  element.addEventListener("scrollend", () => {
+    const hasGoneDown = element.scrollTop > restingTop;
+    restingTop = element.scrollTop;
+    if (!isFollowing && hasGoneDown) back();
+  });
+  // Tabbing to something further up is going there.
+  element.addEventListener("focusin", (event) => {
+    if (event.target !== element) requestAnimationFrame(() => { if (log === element && distance() > NEAR_PX) away(); });
+  });
   element.addEventListener("pointerdown", (event) => { if (event.target === element) backSoon(); }); // the scroll bar
   element.addEventListener("toggle", (event) => {
     if (!event.target.open || !isFollowing) return;

@@ -10,9 +10,13 @@ const CALM_MS = 600;
 const finePointer = matchMedia("(pointer: fine)");
 
 // — drafts: saved 400 ms after the last key, and at once when the page goes away —
-const drafts = new Map(); // card id → { timer, running }
+const drafts = new Map(); // card id → { timer, running, typed, saved }: how often typed and saved
 const sending = new Set(); // cards of which a post is on its way
 
+function draftOf(card) {
+  if (!drafts.has(card.id)) drafts.set(card.id, { typed: 0, saved: 0 });
+  return drafts.get(card.id);
+}
 function fields(form) {
   const data = new FormData(form);
   for (const input of $$("input", form)) if (input.validity.badInput) data.append("_bad", input.name);
@@ -25,21 +29,23 @@ function note(card, text) {
 function saveSoon(form) {
   const card = form.closest(".hitl");
   if (sending.has(card.id)) return; // what is being sent includes it
-  const draft = drafts.get(card.id) ?? {};
+  const draft = draftOf(card);
+  draft.typed += 1;
   clearTimeout(draft.timer);
   draft.timer = setTimeout(() => save(form), SAVE_MS);
-  drafts.set(card.id, draft);
   note(card, "Saving…");
 }
 function save(form) {
   const card = form.closest(".hitl");
-  const draft = drafts.get(card.id) ?? {};
+  const draft = draftOf(card);
+  const { typed } = draft;
+  const body = fields(form);
   clearTimeout(draft.timer);
   draft.timer = undefined;
-  drafts.set(card.id, draft);
-  const body = fields(form);
   // One after the other: an older text must not arrive after a newer one.
-  draft.running = (draft.running ?? Promise.resolve()).then(() => post(form, card, body));
+  draft.running = (draft.running ?? Promise.resolve()).then(async () => {
+    if (await post(form, card, body)) draft.saved = typed;
+  });
   return draft.running;
 }
 async function post(form, card, body) {
@@ -48,13 +54,16 @@ async function post(form, card, body) {
       method: "POST", body, keepalive: true, credentials: "same-origin",
       headers: { "X-CSRFToken": cookie("protoagent_csrf"), "HX-Request": "true" },
     });
-    if (response.status === 409) return reload(card);
-    if (!response.ok) return note(card, response.status === 401 ? "Not saved: signed out" : "Not saved");
+    if (response.status === 409) reload(card);
+    else if (!response.ok) note(card, response.status === 401 ? "Not saved: signed out" : "Not saved");
+    if (!response.ok) return false;
     const { masked = [] } = await response.json();
     for (const hint of $$("[data-mask-note]", card)) hint.hidden = !masked.includes(hint.dataset.maskNote);
-    return note(card, "Saved");
+    note(card, "Saved");
+    return true;
   } catch {
-    return note(card, "Not saved: offline");
+    note(card, "Not saved: offline");
+    return false;
   }
 }
 async function flush(card) {
@@ -84,9 +93,27 @@ document.addEventListener("change", (event) => {
   if (event.target.closest("[data-watched]")) redraw(form);
   else saveSoon(form);
 });
+// A page that comes back faster than the last save: the text waits in this tab until it is stored.
+const LEFT = "hitl-left:";
 addEventListener("pagehide", () => {
-  for (const form of $$(`${OPEN} form[data-draft-url]`)) if (drafts.get(form.closest(".hitl").id)?.timer) save(form);
+  for (const form of $$(`${OPEN} form[data-draft-url]`)) {
+    const draft = draftOf(form.closest(".hitl"));
+    if (draft.typed === draft.saved) continue;
+    try { sessionStorage.setItem(LEFT + form.dataset.draftUrl, fields(form).toString()); } catch { /* private mode */ }
+    save(form);
+  }
 });
+async function bringBack() {
+  for (const form of $$(`${OPEN} form[data-draft-url]`)) {
+    const key = LEFT + form.dataset.draftUrl;
+    let left = null;
+    try { left = sessionStorage.getItem(key); sessionStorage.removeItem(key); } catch { /* private mode */ }
+    if (!left) continue;
+    const card = form.closest(".hitl");
+    await post(form, card, new URLSearchParams(left));
+    reload(card);
+  }
+}
 document.addEventListener("visibilitychange", () => {
   if (document.hidden) return;
   // Another tab or device may be a step further; what is being typed here stays.
@@ -268,6 +295,7 @@ function start() {
   document.addEventListener("scroll", later, { capture: true, passive: true });
   addEventListener("resize", later);
   later();
+  bringBack();
 }
 if (document.readyState !== "loading") start();
 else document.addEventListener("DOMContentLoaded", start);

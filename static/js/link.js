@@ -13,9 +13,11 @@ export class Link {
     this.tries = 0;
     this.wasOpen = false;
     this.isSignedOut = false;
-    for (const name of ["online", "pageshow", "focus"]) addEventListener(name, () => this.check());
+    this.isLeaving = false;
+    for (const name of ["online", "focus"]) addEventListener(name, () => this.check());
     document.addEventListener("visibilitychange", () => { if (!document.hidden) this.check(); });
-    addEventListener("pagehide", () => this.socket?.close(1000));
+    addEventListener("pagehide", () => { this.isLeaving = true; this.socket?.close(1000); });
+    addEventListener("pageshow", () => { this.isLeaving = false; this.check(); }); // also when Back brings it out of the cache
     setInterval(() => { if (this.isLive && performance.now() - this.heardAt > WATCHDOG_MS) this.drop(); }, 5_000);
   }
   get isLive() { return this.socket?.readyState === WebSocket.OPEN; }
@@ -54,6 +56,7 @@ export class Link {
     socket.onclose = (event) => { if (socket === this.socket) this.closed(event.code); };
   }
   closed(code) {
+    if (this.isLeaving) return;
     if (code === 4401 || code === 4403) {
       this.isSignedOut = true;
       this.listeners.connection("signed-out", 0);

@@ -94,8 +94,13 @@ class Chat:
 
     @property
     def problems(self) -> list[str]:
-        """Console errors, exceptions and refused loads, without what a test provokes itself."""
-        expected = re.compile(r"status of (4\d\d|0)|ERR_|WebSocket connection")
+        """Console errors, exceptions and refused loads.
+
+        Without what a test provokes itself, and without requests that leaving a page ends.
+        """
+        expected = re.compile(
+            r"status of (4\d\d|0)|ERR_|WebSocket connection|htmx:(afterRequest|sendAbort)"
+        )
         return [problem for problem in self.watch.problems if not expected.search(problem)]
 
     def goto(self, path: str) -> Chat:

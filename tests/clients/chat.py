@@ -5,7 +5,9 @@ It is strict: an event whose number is not the next one fails the test at once.
 
 from __future__ import annotations
 
+import contextlib
 import json
+import socket
 import time
 from collections.abc import Callable, Iterable
 from types import TracebackType
@@ -38,7 +40,8 @@ class ChatSocket:
         self.url = f"ws://127.0.0.1:{server.port}/ws/chat/{key}/{query}"
         self.events: list[Frame] = []
         self.others: list[Frame] = []
-        self.wire: ClientConnection = connect(
+        self._ending = contextlib.ExitStack()
+        opening = connect(
             self.url,
             additional_headers=headers or {"Authorization": f"Bearer {token or server.token}"},
             max_size=None,
@@ -46,6 +49,7 @@ class ChatSocket:
             open_timeout=20,
             **options,
         )
+        self.wire: ClientConnection = self._ending.enter_context(opening)
         self._next: int | None = None
         if isinstance(after, int):
             self._next = after + 1
@@ -62,12 +66,12 @@ class ChatSocket:
         self.close()
 
     def close(self) -> None:
-        """Go away in an orderly manner."""
-        self.wire.close()
+        """Go away in an orderly manner; a second call does nothing."""
+        self._ending.close()
 
     def vanish(self) -> None:
         """Go away as a crashed browser does: no closing handshake."""
-        self.wire.socket.close()
+        self.wire.socket.shutdown(socket.SHUT_RDWR)
 
     @property
     def close_code(self) -> int | None:
@@ -142,6 +146,13 @@ class ChatSocket:
             frames.append(self.receive(max(0.0, give_up_at - time.monotonic())))
         assert len(self.others) + len(self.events) - before == len(frames)
         return frames[:-1]
+
+    def catch_up(self, seq: int, timeout: float = PATIENCE_S) -> list[Frame]:
+        """All events of this socket, once the one numbered `seq` is among them."""
+        give_up_at = time.monotonic() + timeout
+        while not self.events or self.events[-1]["seq"] < seq:
+            self.receive(max(0.0, give_up_at - time.monotonic()))
+        return self.events
 
     def drain(self) -> None:
         """Read until the server closes the connection."""

@@ -12,6 +12,7 @@ import itertools
 import os
 import pwd
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -147,6 +148,8 @@ def main(command: list[str]) -> int:
     binaries = find_binaries()
     if binaries is None:
         sys.exit("PostgreSQL is not installed; get it with: apt-get install postgresql")
+    # So that the server ends too when this is terminated.
+    signal.signal(signal.SIGTERM, lambda *_: sys.exit(143))
     with tempfile.TemporaryDirectory(prefix="protoagent-postgres-") as directory:
         Path(directory).chmod(0o711)
         record = start(Path(directory) / "server", binaries)

@@ -8,6 +8,7 @@ import json
 import os
 import signal
 import socket
+import subprocess
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
@@ -52,8 +53,22 @@ def once(name: str, start: Callable[[], Record]) -> Record:
     """
     with _locked(name) as file:
         if not file.exists():
-            file.write_text(json.dumps(start()))
+            record = start()
+            _end_with_the_run(record["pid"])
+            file.write_text(json.dumps(record))
         return json.loads(file.read_text())
+
+
+def _end_with_the_run(pid: int) -> None:
+    """The service ends also when the run is killed and can end nothing itself."""
+    script = f"while kill -0 {run_dir.owner()}; do sleep 2; done; kill -INT {pid}"
+    subprocess.Popen(
+        ["sh", "-c", script],
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.DEVNULL,
+        stderr=subprocess.DEVNULL,
+        start_new_session=True,
+    )
 
 
 def made_once(name: str, make: Callable[[Path], None]) -> Path:

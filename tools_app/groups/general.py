@@ -14,6 +14,7 @@ from protoagent.core import arithmetic, clock
 from protoagent.core.errors import AgentError, BadValue
 from protoagent.core.text import one_line, truncate
 from protoagent.internet import fetch, search
+from protoagent.security.redaction import one_masked_line
 from tools_app.spec import tool
 
 log = logging.getLogger(__name__)
@@ -34,7 +35,7 @@ def safety_net(hint: str = "") -> Callable[[Callable[..., Any]], Callable[..., A
         def caught(error: Exception) -> str:
             log.exception("tool %s failed", function.__name__)
             first = f"Error (partial result): {function.__name__} could not complete."
-            detail = f"{type(error).__name__}: {one_line(str(error), MAX_ERROR_CHARS)}"
+            detail = f"{type(error).__name__}: {one_masked_line(str(error), MAX_ERROR_CHARS)}"
             return f"{first}\n{detail}\n{advice}"
 
         @functools.wraps(function)

@@ -18,8 +18,8 @@ from protoagent.accounts.models import BrowserSession
 from protoagent.accounts.services.people import publish_revoked
 from protoagent.core import clock
 from protoagent.core.errors import NotFound
-from protoagent.core.text import one_line
 from protoagent.security import tokens
+from protoagent.security.redaction import one_masked_line
 
 log = logging.getLogger(__name__)
 
@@ -57,7 +57,7 @@ def describe(address: str, user_agent: str, timezone: str) -> dict[str, str]:
     """What a new session's data says about the browser; an unknown zone is left out."""
     data = {
         sessions.ADDRESS: address[:45],
-        sessions.USER_AGENT: one_line(user_agent, 200),
+        sessions.USER_AGENT: one_masked_line(user_agent, 200),
         sessions.SIGNED_IN_AT: clock.now().isoformat(),
     }
     return data | ({sessions.TIMEZONE: timezone} if timezone else {})

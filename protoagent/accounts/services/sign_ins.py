@@ -12,7 +12,7 @@ from django.db.models import QuerySet
 from protoagent.accounts import throttle
 from protoagent.accounts.models import SignIn, SignInMethod, SignInOutcome
 from protoagent.core import clock
-from protoagent.core.text import one_line
+from protoagent.security.redaction import one_masked_line
 
 log = logging.getLogger(__name__)
 
@@ -39,7 +39,7 @@ def record(
         method=method,
         outcome=outcome,
         address=address[:45],
-        user_agent=one_line(user_agent, 200),
+        user_agent=one_masked_line(user_agent, 200),
     )
     log.info("sign-in outcome=%s method=%s account_id=%s", outcome, method, row.account_id)
     return row

@@ -16,6 +16,7 @@ from django.views.decorators.http import require_http_methods, require_POST, req
 from protoagent.accounts.services import browsers, codes, people, sign_ins
 from protoagent.accounts.services.sign_ins import SignInMethod, SignInOutcome
 from protoagent.core.errors import Forbidden, InvalidForm, NotFound, TooMany
+from protoagent.security.redaction import mask_text
 from protoagent.web import addresses, timezones
 from protoagent.web.auth import watchers
 
@@ -219,6 +220,10 @@ def _refuse_password(
 def _sign_in_page(
     request: HttpRequest, form: SignInForm, target: str, *, status: int = 200
 ) -> HttpResponse:
+    typed = form.data.get("username", "")
+    if mask_text(typed) != typed:  # a key in the wrong field is not shown again
+        form.data = form.data.copy()
+        form.data["username"] = ""
     context = {"form": form, "next": target}
     return render(request, "registration/login.html", context, status=status)
 

@@ -16,9 +16,9 @@ from protoagent.console.markdown import code_text, host_of
 from protoagent.console.sessions import chat_url
 from protoagent.console.views import chat
 from protoagent.core.errors import NotFound
-from protoagent.core.text import one_line
 from protoagent.journal.models import ChatSession
 from protoagent.runtime import service
+from protoagent.security.redaction import one_masked_line
 from protoagent.web import errors, htmx
 from protoagent.web.auth import actor_of, operator_only, watchers
 from tools_app.models import OPEN, ToolCall
@@ -84,7 +84,7 @@ def _find(session: ChatSession, call_id: str) -> ToolCall:
     rows = ToolCall.objects.filter(call_id=call_id, turn__session=session)
     call = rows.order_by("-pk").first()
     if call is None:
-        raise NotFound(f"no call {one_line(call_id, 60)!r} in this session")
+        raise NotFound(f"no call {one_masked_line(call_id, 60)!r} in this session")
     return call
 
 

@@ -75,6 +75,7 @@ def _first_message(request: HttpRequest) -> HttpResponse:
     sent = Sent.of(request)
     if command := _command(sent.text):
         return JsonResponse(_run(command, None, request))
+    sessions.check_model(request.POST.get("model", ""))
     # The same message posted twice makes one session.
     key = "s" + salted_hmac("console.new-session", sent.client_id).hexdigest()[:20]
     session = sessions.ensure(agents.current(), key)

@@ -11,6 +11,7 @@ from protoagent.console import sessions as lists
 from protoagent.console.shell import Shell
 from protoagent.journal.models import ChatSession, Turn, TurnStatus
 from protoagent.journal.services import agents, search
+from protoagent.security.redaction import mask_text
 from protoagent.web import htmx
 from protoagent.web.auth import watchers
 
@@ -40,7 +41,7 @@ class Section:
 @watchers
 def palette(request: HttpRequest) -> HttpResponse:
     """What fits `q`, best first; everything useful when it is blank."""
-    text = request.GET.get("q", "").strip()[: search.MAX_QUERY_CHARS]
+    text = mask_text(request.GET.get("q", "").strip())[: search.MAX_QUERY_CHARS]
     shell = Shell(request)
     sections = [
         Section("Go to", _places(shell, text)),

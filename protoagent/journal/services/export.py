@@ -13,10 +13,9 @@ from protoagent.config import services as config
 from protoagent.core import clock
 from protoagent.core.errors import BadValue, Conflict
 from protoagent.core.ids import slug
-from protoagent.core.text import one_line
 from protoagent.journal.models import ChatSession
 from protoagent.journal.services.transcript import Entry, entries, tool_outputs
-from protoagent.security.redaction import MASK, mask_text, mask_value
+from protoagent.security.redaction import MASK, mask_text, mask_value, one_masked_line
 
 FORMATS = {"md": "text/markdown; charset=utf-8", "json": "application/json"}
 SCHEMA = "protoagent.session/1"
@@ -39,7 +38,7 @@ def export(session: ChatSession, *, fmt: str = "md", tool_bodies: bool = False) 
     """
     if fmt not in FORMATS:
         raise BadValue(
-            f"a session is exported as {' or '.join(FORMATS)}, not {one_line(fmt, 20)!r}"
+            f"a session is exported as {' or '.join(FORMATS)}, not {one_masked_line(fmt, 20)!r}"
         )
     if session.incognito:
         raise Conflict("an incognito session is not exported: nothing of it leaves the console")
@@ -122,7 +121,7 @@ def _json_row(row: _Row) -> dict[str, Any]:
 
 def _markdown(session: ChatSession, rows: list[_Row]) -> str:
     agent = session.agent.name or str(config.get("identity.name")) or session.agent.key
-    title = one_line(mask_text(session.title), 200) or "Session"
+    title = one_masked_line(session.title, 200) or "Session"
     blocks = [
         f"# {title}",
         f"Session `{session.key}` with {agent}, started {_minute(session.created_at)},"

@@ -19,24 +19,6 @@ def holder() -> str:
     return f"{socket.gethostname()[:60]}:{os.getpid()}:{BOOT_ID}"
 
 
-def has_ended(name: str) -> bool:
-    """Whether this names a process of this very `serve` that is gone.
-
-    Of others nothing is known here: they may run on another machine or in another container.
-    """
-    place, _, boot_id = name.rpartition(":")
-    pid = place.rpartition(":")[2]
-    if boot_id != BOOT_ID or not pid.isdecimal():
-        return False
-    try:
-        os.kill(int(pid), 0)
-    except ProcessLookupError:
-        return True
-    except PermissionError:
-        return False
-    return False
-
-
 def beat(role: str) -> None:
     """Record that this process does `role`, now. Rows older than an hour go away."""
     now = clock.now()

@@ -26,6 +26,7 @@ from protoagent.journal.models import (
     Turn,
     TurnStatus,
 )
+from protoagent.security.redaction import mask_text, one_masked_line
 
 TITLE_CHARS = 80
 UNDO_WINDOW = timedelta(seconds=30)  # the button stays 6 s; a slow network gets the rest
@@ -47,10 +48,12 @@ def new_key() -> str:
 
 def find(agent: Agent, key: str) -> ChatSession:
     """The session with this key. Raises NotFound, also for a deleted one."""
+    if not is_session_key(key):  # PostgreSQL would fail on some of these
+        raise NotFound(f"no session {one_masked_line(key, 60)!r}")
     try:
         return ChatSession.objects.present().get(agent=agent, key=key)
     except ChatSession.DoesNotExist:
-        raise NotFound(f"no session {one_line(key, 60)!r}") from None
+        raise NotFound(f"no session {one_masked_line(key, 60)!r}") from None
 
 
 def ensure(agent: Agent, key: str, *, origin: Origin = Origin.OPERATOR) -> ChatSession:
@@ -88,8 +91,11 @@ def title_if_untitled(session: ChatSession, text: str) -> None:
 
 
 def rename(session: ChatSession, title: str) -> ChatSession:
-    """The session has this title until it is renamed again. Raises BadValue for a blank one."""
-    title = one_line(title, 200)
+    """The session has this title until it is renamed again; a secret in it is masked.
+
+    Raises BadValue for a blank one.
+    """
+    title = one_masked_line(title, 200)
     if not title:
         raise BadValue("a title needs at least one character")
     _change(session, title=title, title_source=TitleSource.MANUAL)
@@ -112,8 +118,19 @@ def set_incognito(session: ChatSession, *, incognito: bool) -> None:
 
 
 def set_model(session: ChatSession, model: str) -> None:
-    """Turns of this session use `model`; blank means the configured one."""
-    _change(session, model=model.strip()[:200])
+    """Turns of this session use `model`; blank means the configured one. Raises BadValue."""
+    _change(session, model=check_model(model))
+
+
+def check_model(name: str) -> str:
+    """The name of a model on one line. Raises BadValue when it holds what looks like a secret.
+
+    It is stored, shown and sent to the provider, and masked it would be another model.
+    """
+    name = one_line(name, 200)
+    if mask_text(name) != name:
+        raise BadValue("this looks like a key or password; a model is chosen by its name")
+    return name
 
 
 def mark_seen(session: ChatSession, seq: int) -> None:

@@ -23,10 +23,9 @@ from protoagent.journal.models import (
     QueuedState,
     Turn,
     TurnEvent,
-    TurnQuerySet,
     TurnStatus,
 )
-from protoagent.journal.services import pending, processes, sessions
+from protoagent.journal.services import pending, sessions
 from protoagent.journal.services.events import Frame, NewEvent, append
 from protoagent.journal.services.pauses import publish_attention, stop_open
 
@@ -433,28 +432,6 @@ def sessions_with_stranded_messages(*, grace_s: float = 1.0) -> list[int]:
     return list(rows.values_list("session_id", flat=True).distinct()[:100])
 
 
-def expire_leases_of_the_dead() -> int:
-    """Leases of processes of this `serve` that are gone end now; how many turns that are."""
-    candidates = open_turn_ids()
-    if not candidates:
-        return 0
-    running = Turn.objects.filter(pk__in=candidates, status=TurnStatus.RUNNING)
-    holders = set(running.values_list("holder", flat=True))
-    dead = [holder for holder in holders if processes.has_ended(holder)]
-    return _expire(running.filter(holder__in=dead)) if dead else 0
-
-
-def expire_leases_of_boot(boot_id: str) -> int:
-    """Leases of every process of an earlier `serve` end now; how many turns that are."""
-    if not boot_id:
-        return 0
-    return _expire(Turn.objects.filter(status=TurnStatus.RUNNING, holder__endswith=f":{boot_id}"))
-
-
-def _expire(rows: TurnQuerySet) -> int:
-    return rows.update(lease_until=clock.now() - timedelta(seconds=1))
-
-
 def history(session_id: int, *, after_number: int = 0) -> list[tuple[int, list[dict[str, Any]]]]:
     """`(number, messages)` of the session's ended turns above `after_number`, in order."""
     rows = Turn.objects.filter(session_id=session_id, number__gt=after_number).ended()
@@ -607,7 +584,9 @@ def usage_of(turn_id: str) -> tuple[int, int, int, float]:
 
 def release(holder: str) -> int:
     """This holder's turns may be continued by anybody, at once; how many there are."""
-    return _expire(Turn.objects.filter(holder=holder, status=TurnStatus.RUNNING))
+    return Turn.objects.filter(holder=holder, status=TurnStatus.RUNNING).update(
+        lease_until=clock.now() - timedelta(seconds=1)
+    )
 
 
 def open_questions(turn_id: str) -> bool:

@@ -1,6 +1,7 @@
-"""A model gateway that says secrets: in answers, in arguments, in errors, in its list of models.
+"""A model gateway that says secrets: in answers, in names and arguments of calls, in errors.
 
-`@KIND` in a script is the secret of that kind, `@escaped-KIND` the same in \\u escapes.
+`@KIND` in a script stands for the secret of that kind or group; `@escaped` in the arguments
+of a call makes all of their JSON \\u escapes.
 """
 
 from __future__ import annotations
@@ -15,25 +16,19 @@ from typing import Any
 from tests.fakes import http_server
 from tests.fakes.directives import Step, newest
 from tests.fakes.gateway import Answer, Gateway
-from tests.fakes.http_server import Reply, Request
-from tests.security.leaks.planted import ALL, BY_KIND, EVERYTHING, escaped
+from tests.fakes.http_server import Reply
+from tests.security.leaks.planted import EVERYTHING, TEXTS, escaped
 
-_MARK = re.compile(r"@(escaped-)?([a-z]+)")
+_MARK = re.compile(r"@(\w+)")
 
 
 def told(text: str) -> str:
     """`text` with the secrets that its marks stand for; JSON text stays JSON."""
-    return _MARK.sub(lambda mark: BY_KIND[mark[2]].marked if mark[2] in BY_KIND else mark[0], text)
+    return _MARK.sub(lambda mark: TEXTS.get(mark[1], mark[0]), text)
 
 
 class LeakyGateway(Gateway):
     """The scripted gateway, with a loose tongue."""
-
-    async def __call__(self, request: Request, reply: Reply) -> None:
-        if request.path.endswith("/v1/models"):
-            reply.json({"object": "list", "data": [{"id": p.text, "object": "model"} for p in ALL]})
-            return
-        await super().__call__(request, reply)
 
     async def _answer(self, body: dict[str, Any], size: int, reply: Reply) -> None:
         script, _ = newest(body.get("messages", []))
@@ -58,14 +53,14 @@ class LeakyGateway(Gateway):
     def _call(self, step: Step) -> dict[str, Any]:
         call = super()._call(step)
         arguments = json.loads(step.arguments)
-        secret = BY_KIND.get(str(arguments.get("kind", "")))
+        secret = TEXTS.get(str(arguments.get("kind", "")))
         text = json.dumps(_told_value(arguments))
         if "@escaped" in step.arguments:
             text = escaped(_told_value(arguments))
         if step.tool == "secret_name" and secret:
-            call["function"]["name"] = secret.text
+            call["function"]["name"] = secret
         if step.tool == "broken_json" and secret:
-            text = '{"note": ' + json.dumps(secret.marked) + ", and then"
+            text = '{"note": ' + json.dumps(secret) + ", and then"
         call["function"]["arguments"] = text
         return call
 

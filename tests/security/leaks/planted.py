@@ -81,8 +81,26 @@ ALL = (
     _of("configured", "", CONFIGURED_KEY),
     _of("environment", "", OWN_TOKEN),
 )
-BY_KIND = {planted.kind: planted for planted in ALL}
 EVERYTHING = "\n".join(planted.marked for planted in ALL)
+
+
+@dataclass(frozen=True)
+class Group:
+    """Several secrets that are said together, which is four times as quick."""
+
+    name: str
+    members: tuple[Planted, ...]
+
+    @property
+    def text(self) -> str:
+        return "\n".join(planted.marked for planted in self.members)
+
+
+GROUPS = tuple(Group(f"group{n}", ALL[at : at + 4]) for n, at in enumerate(range(0, len(ALL), 4)))
+TEXTS = {
+    **{planted.kind: planted.marked for planted in ALL},
+    **{group.name: group.text for group in GROUPS},
+}
 
 
 def escaped(value: Any) -> str:

@@ -16,7 +16,7 @@ from websockets.sync.client import connect
 
 from tests.clients.chat import ChatSocket
 from tests.security.leaks import gateway as leaky
-from tests.security.leaks.planted import ALL, CONFIGURED_KEY, EVERYTHING, OWN_TOKEN, Planted
+from tests.security.leaks.planted import CONFIGURED_KEY, EVERYTHING, GROUPS, OWN_TOKEN, Group
 from tests.services import shared
 from tests.services.servers import Server, ServerFactory
 
@@ -33,6 +33,10 @@ class Heard:
         """Something came out at `place`."""
         piece = data.encode("utf-8", "surrogatepass") if isinstance(data, str) else data
         self.places.setdefault(place, []).append(piece)
+
+    def whole(self) -> dict[str, bytes]:
+        """All that came out, by place."""
+        return {place: b"\n".join(pieces) for place, pieces in self.places.items()}
 
     def of(self, *prefixes: str) -> bytes:
         """All that came out at places that begin with one of `prefixes`."""
@@ -115,22 +119,22 @@ class Story:
     person: Person
     program: httpx.Client
 
-    def say(self, key: str, planted: Planted) -> None:
-        """One secret goes every way there is."""
+    def say(self, key: str, secrets: Group) -> None:
+        """These secrets go every way there is."""
         with ChatSocket(self.server, key, after=0) as socket:
-            Conversation(self, socket, key, planted).run()
+            Conversation(self, socket, key, secrets).run()
             for frame in [*socket.events, *socket.others]:
                 self.heard.add("socket", json.dumps(frame, ensure_ascii=False))
 
 
 @dataclass
 class Conversation:
-    """One session in which one secret is said by everybody."""
+    """One session in which the same secrets are said by everybody."""
 
     story: Story
     socket: ChatSocket
     key: str
-    planted: Planted
+    secrets: Group
 
     def run(self) -> None:
         self.messages()
@@ -144,7 +148,7 @@ class Conversation:
 
     @property
     def text(self) -> str:
-        return self.planted.marked
+        return self.secrets.text
 
     def post(self, path: str, **body: Any) -> httpx.Response:
         return self.story.program.post(f"/api/chat/sessions/{self.key}/{path}", json=body)
@@ -162,10 +166,12 @@ class Conversation:
         return event["data"]
 
     def messages(self) -> None:
-        kind = self.planted.kind
+        kind = self.secrets.name
         self.ask(f"reply Noted: @{kind} and again @{kind}.")
         said = {"message": f"{self.text}\nreply @{kind}", "session_id": self.key}
-        self.story.program.post("/api/chat", json={**said, "model": self.planted.text})
+        self.story.program.post("/api/chat", json=said)
+        refused = self.story.program.post("/api/chat", json={**said, "model": self.text})
+        assert refused.status_code == 400
         client_id = f"console-{kind}"
         path = f"/chat/{self.key}/send/"
         self.story.person.post(path, text=self.text, mode="turn", client_id=client_id)
@@ -173,7 +179,7 @@ class Conversation:
         self.socket.ended()
 
     def tools(self) -> None:
-        kind = self.planted.kind
+        kind = self.secrets.name
         arguments = json.dumps({"kind": kind, "note": f"@{kind}"})
         escaped = json.dumps({"kind": kind, "note": "@escaped", f"@{kind}": f"@{kind}"})
         component = {"title": f"@{kind}", "props": {"columns": [f"@{kind}"], "rows": [["1"]]}}
@@ -192,7 +198,7 @@ class Conversation:
             self.ask(script)
 
     def question(self) -> None:
-        kind = self.planted.kind
+        kind = self.secrets.name
         card = self.asked(f'call ask_human {{"question": "What of @{kind}?"}}')
         path = f"/chat/{self.key}/hitl/{card['interrupt_id']}"
         self.story.person.get(f"{path}/", swap=True)
@@ -205,7 +211,7 @@ class Conversation:
         self.socket.ended()
 
     def form(self) -> None:
-        mark = f"@{self.planted.kind}"
+        mark = f"@{self.secrets.name}"
         choice = {"const": "a", "title": mark, "description": mark}
         properties = {
             "one": {"type": "string", "title": mark, "description": mark, "default": mark},
@@ -230,14 +236,14 @@ class Conversation:
         self.socket.ended()
 
     def approval(self) -> None:
-        card = self.asked(f'call leak_approval {{"kind": "{self.planted.kind}"}}')
+        card = self.asked(f'call leak_approval {{"kind": "{self.secrets.name}"}}')
         value = {"decision": "approve", "reason": self.text}
         self.socket.send("answer", interrupt_id=card["interrupt_id"], value=value)
         self.socket.ended()
 
     def on_the_way(self) -> None:
         """Steers, held and queued messages, one of them edited, one stopped by the operator."""
-        kind, pending = self.planted.kind, f"/chat/{self.key}/pending/"
+        kind, pending = self.secrets.name, f"/chat/{self.key}/pending/"
         card = self.asked('call ask_human {"question": "wait"}')
         self.socket.send("message", text=f"held {self.text}")
         self.socket.send("steer", text=f"steered {self.text}", client_id=f"steer-{kind}")
@@ -266,12 +272,12 @@ class Conversation:
 
     def errors(self) -> None:
         for status in (400, 401, 404, 422, 429, 200):
-            self.ask(f"fail {status}\nsaying @{self.planted.kind}")
+            self.ask(f"fail {status}\nsaying @{self.secrets.name}")
         for frame in (
             {"type": self.text},
             {"type": "answer", "interrupt_id": self.text, "value": 1},
             {"type": "cancel_call", "call_id": self.text},
-            {"type": "unsteer", "client_id": self.text[:128]},
+            {"type": "answer", "interrupt_id": "q", "value": 1, self.text: self.text},
         ):
             self.socket.raw(json.dumps(frame))
         self.socket.raw(f"not JSON {self.text}")
@@ -279,18 +285,21 @@ class Conversation:
 
     def titles(self) -> None:
         person, chat = self.story.person, f"/chat/{self.key}"
-        person.post(f"{chat}/rename/", title=f"Renamed {self.text}")
-        sent = {"mode": "turn", "client_id": f"rename-{self.planted.kind}"}
-        person.post(f"{chat}/send/", text=f"/rename Again {self.text}", **sent)
-        person.post(f"{chat}/model/", model=self.planted.text)
+        for secret in self.secrets.members:
+            person.post(f"{chat}/rename/", title=f"Renamed {secret.marked}")
+            person.get(f"{chat}/")
+            sent = {"mode": "turn", "client_id": f"rename-{secret.kind}"}
+            person.post(f"{chat}/send/", text=f"/rename Again {secret.marked}", **sent)
+            person.post(f"{chat}/model/", model=secret.text)
+        person.post(f"{chat}/rename/", title=f"All {self.text}")
         person.post(f"{chat}/archive/", archived="1")
         person.post(f"{chat}/archive/", archived="0")
 
 
-def bad_requests(story: Story, planted: Planted) -> None:
-    """Requests that are refused, with the secret wherever a refusal could repeat it."""
+def bad_requests(story: Story, secrets: Group) -> None:
+    """Requests that are refused, with the secrets wherever a refusal could repeat it."""
     person, program = story.person, story.program
-    plain = planted.text.replace("\n", " ")
+    plain = secrets.text.replace("\n", " ")
     for query in ({"q": plain}, {"before": plain}, {"at": plain}, {"deleted": plain}):
         person.get("/sessions/", **query)
         person.get("/sessions/", swap=True, **query)
@@ -311,7 +320,7 @@ def bad_requests(story: Story, planted: Planted) -> None:
     person.post("/me/theme/", theme=plain)
     person.post("/chat/one/send/", text=f"/{plain[:30]} {plain}", mode=plain, client_id="x" * 8)
     person.post("/chat/one/send/", text=f"/model {plain}", mode="turn", client_id="y" * 8)
-    person.post("/chat/one/pending/", do=plain, client_id=plain)
+    person.post("/chat/one/pending/", do=plain, client_id="z" * 8)
     at_the_door(story, plain)
 
 
@@ -353,11 +362,10 @@ def told(make_server: ServerFactory) -> Iterator[Story]:
 
 
 def _play(story: Story) -> None:
-    keys = {planted.kind: f"s-{planted.kind}" for planted in ALL}
     with ChatSocket(story.server, "one") as socket:
         socket.ask(f"{EVERYTHING}\nreply @openai")
-    with story.person.watching(story.heard, [*keys.values(), "one"]):
-        for planted in ALL:
-            story.say(keys[planted.kind], planted)
-            bad_requests(story, planted)
-        shared.wait_until(lambda: story.server.is_ready(), 5)
+    with story.person.watching(story.heard, ["one", *(f"s-{group.name}" for group in GROUPS)]):
+        for secrets in GROUPS:
+            story.say(f"s-{secrets.name}", secrets)
+            bad_requests(story, secrets)
+        shared.wait_until(story.server.is_ready, 5)

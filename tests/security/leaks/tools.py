@@ -6,7 +6,7 @@ import json
 import logging
 
 from protoagent.core.errors import BadValue
-from tests.security.leaks.planted import BY_KIND, escaped
+from tests.security.leaks.planted import TEXTS, escaped
 from tools_app.components import MARKER
 from tools_app.spec import ToolContext, tool
 
@@ -16,32 +16,32 @@ log = logging.getLogger(__name__)
 @tool(group="test")
 async def leak_output(kind: str, note: str = "") -> str:
     """Answer with a secret."""
-    log.warning("tool leaks %s", BY_KIND[kind].marked)
-    return f"{BY_KIND[kind].marked}\n{json.dumps({'value': BY_KIND[kind].marked})}"
+    log.warning("tool leaks %s", TEXTS[kind])
+    return f"{TEXTS[kind]}\n{json.dumps({'value': TEXTS[kind]})}"
 
 
 @tool(group="test")
 async def leak_long_output(kind: str) -> str:
     """Answer with a secret that stands across the end of the preview."""
-    return "x" * 780 + " " + BY_KIND[kind].marked
+    return "x" * 780 + " " + TEXTS[kind]
 
 
 @tool(group="test")
 async def leak_refusal(kind: str) -> str:
     """Refuse, naming a secret."""
-    raise BadValue(f"cannot use {BY_KIND[kind].marked}")
+    raise BadValue(f"cannot use {TEXTS[kind]}")
 
 
 @tool(group="test")
 async def leak_crash(kind: str) -> str:
     """Break, with a secret in the exception."""
-    raise RuntimeError(f"connection to {BY_KIND[kind].marked} failed")
+    raise RuntimeError(f"connection to {TEXTS[kind]} failed")
 
 
 @tool(group="test")
 async def leak_component(kind: str) -> str:
     """Show a component that holds a secret, in JSON with every character escaped."""
-    text = BY_KIND[kind].marked
+    text = TEXTS[kind]
     props = {"title": text, "items": [{"label": text, "value": text}, {"label": "ok", "value": 1}]}
     data = {"component": "keyvalue", "props": props}
     return f"Shown. {MARKER}{escaped(data)}"
@@ -50,7 +50,7 @@ async def leak_component(kind: str) -> str:
 @tool(group="test")
 async def leak_approval(kind: str, ctx: ToolContext) -> str:
     """Ask for approval of something with a secret in it."""
-    text = BY_KIND[kind].marked
+    text = TEXTS[kind]
     answer = await ctx.ask(
         {"kind": "approval", "title": text, "detail": text, "options": ["approve", "deny"]}
     )
