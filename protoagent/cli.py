@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import multiprocessing
 import os
 import sys
 from collections.abc import Sequence
@@ -24,6 +25,9 @@ def main(arguments: Sequence[str] | None = None) -> int:
         return 0 if words else 2
     words[0] = words[0].replace("-", "_")
     os.environ.setdefault("DJANGO_SETTINGS_MODULE", "protoagent.settings")
+    # django-q2 makes locks while it is imported. Those of other start methods, which are the
+    # default on macOS and from Python 3.14 on, would bring a helper process into each command.
+    multiprocessing.set_start_method("fork", force=True)
     if words[0] == "serve":
         _take_address(words[1:])
     return _run(words)

@@ -163,7 +163,7 @@ def _with_state(rows: QuerySet[ChatSession]) -> QuerySet[ChatSession]:
     )
 
 
-def _open_count() -> QuerySet[Interruption]:
+def _open_count() -> QuerySet[Any, Any]:
     rows = Interruption.objects.filter(
         turn__session=OuterRef("pk"), state=InterruptionState.OPEN
     ).order_by()

@@ -89,6 +89,7 @@ class Subscription:
             if frames := self._take_pushed():
                 yield frames
             while self._behind and not self._closed:
+                self._end_if_too_slow()
                 self._behind = False
                 rows = await self._hub.read(self.session_id, self.cursor)
                 if rows:
@@ -96,10 +97,13 @@ class Subscription:
                     self._behind = len(rows) >= READ_BATCH
                     yield rows
 
-    def _take_pushed(self) -> list[Frame]:
+    def _end_if_too_slow(self) -> None:
         if self._has_overflowed or len(self._pushed) > MAX_PENDING_FRAMES:
             self.close()
             raise TooMany("this client reads more slowly than the agent writes")
+
+    def _take_pushed(self) -> list[Frame]:
+        self._end_if_too_slow()
         frames: list[Frame] = []
         while self._pushed:
             frame = self._pushed.popleft()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import gc
 import importlib
 import socket
@@ -20,8 +21,9 @@ ROLES = ("web", "worker", "ticker")
 
 
 def say(line: str) -> None:
-    """One line for the operator, at once."""
-    print(line, flush=True)
+    """One line for the operator, at once. Nobody has to read it."""
+    with contextlib.suppress(BrokenPipeError):
+        print(line, flush=True)
 
 
 def serve(roles: tuple[str, ...]) -> None:

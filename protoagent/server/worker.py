@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import logging
-import multiprocessing
 import signal
 import sys
 import threading
@@ -36,9 +35,6 @@ def run() -> None:
     the killed one may have held a lock of the pipe that all of them read.
     """
     logging.getLogger("django-q").setLevel(logging.WARNING)
-    # Locks and events must be of the kind that a fork hands on; it is not the default everywhere.
-    with contextlib.suppress(RuntimeError):
-        multiprocessing.set_start_method("fork")
     family.follow_in_children(signal.SIGKILL)
     post_spawn.connect(_prepare_queue_process, dispatch_uid="protoagent.server.worker")
     pulse = Pulse()
@@ -80,8 +76,9 @@ class Guard(Sentinel):  # type: ignore[misc]
     """django-q2's sentinel, in the process of the role itself instead of a further one."""
 
     def reincarnate(self, process: Any) -> None:
-        """Replace a worker that has done its share; give up when a process was killed."""
-        if process in self.pool and int(process.timer.value) in (0, -2):
+        """Replace a process that ended by itself or ran out of time; give up on a killed one."""
+        is_over = process in self.pool and int(process.timer.value) in (0, -2)
+        if is_over or process.exitcode == 0:
             super().reincarnate(process)
             return
         log.error("a queue process ended unexpectedly, exit code %s", process.exitcode)

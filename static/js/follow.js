@@ -74,7 +74,8 @@ export function attach(element, stream, { follow }) {
   element.addEventListener("toggle", (event) => {
     if (!event.target.open || !isFollowing) return;
     const opened = event.target.closest(".tool, .work, details");
-    if (opened && $(".tool, .work", stream) && [...stream.querySelectorAll(".tool, .work")].at(-1) !== opened) away();
+    const last = [...stream.querySelectorAll(".tool, .work")].at(-1);
+    if (opened && last && !opened.contains(last)) away(); // a run arrives open, with its call inside
   }, true);
   observer.observe(stream);
   observer.observe(element); // the composer grew, or a keyboard came up

@@ -150,11 +150,13 @@ def chat(browser: Browser, console: Console) -> Iterator[OpenChat]:
         context: Any = None,
         server: Server | None = None,
         live: bool = True,
+        own_session: bool = False,
         **options: Any,
     ) -> Chat:
         place = server or console.server
         if context is None:
-            state = console.state if server is None else None
+            is_shared = server is None and not own_session
+            state = console.state if is_shared else None
             context = browser.new_context(
                 viewport={"width": width, "height": height},
                 color_scheme=scheme,
@@ -167,7 +169,7 @@ def chat(browser: Browser, console: Console) -> Iterator[OpenChat]:
             contexts.append(context)
             if state is None:
                 sign_in(context, place)
-                if server is None:
+                if is_shared:
                     console.state = context.storage_state()
         page = context.new_page()
         opened = Chat(page, place.url)

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable
 from types import TracebackType
 from typing import Any
 
-from websockets.exceptions import ConnectionClosed
+from websockets.exceptions import ConnectionClosed, WebSocketException
 from websockets.sync.client import ClientConnection, connect
 
 from tests.services.servers import Server
@@ -150,7 +150,7 @@ class ChatSocket:
     def catch_up(self, seq: int, timeout: float = PATIENCE_S) -> list[Frame]:
         """All events of this socket, once the one numbered `seq` is among them."""
         give_up_at = time.monotonic() + timeout
-        while not self.events or self.events[-1]["seq"] < seq:
+        while self.last_seq < seq:
             self.receive(max(0.0, give_up_at - time.monotonic()))
         return self.events
 
@@ -203,7 +203,7 @@ def patiently(call: Callable[[], Any], timeout: float = 40.0) -> Any:
             response = call()
             if getattr(response, "status_code", 200) != 503:
                 return response
-        except (OSError, ConnectionClosed, TimeoutError, httpx.TransportError):
+        except (OSError, WebSocketException, TimeoutError, httpx.TransportError):
             if time.monotonic() > give_up_at:
                 raise
         if time.monotonic() > give_up_at:

@@ -82,9 +82,7 @@ def test_a_pattern_that_may_begin_anywhere_counts_that(pattern):
     assert longest_text(pattern) < longest_text("^.*.*=")
 
 
-ATOMS = st.sampled_from(
-    ["a", "b", ".", "[ab]", r"\w", "(a)", "(?:ab)", "^", "$", "(a|b)"]
-)
+ATOMS = st.sampled_from(["a", "b", ".", "[ab]", r"\w", "(a)", "(?:ab)", "^", "$", "(a|b)"])
 LOOPS = st.sampled_from(["", "", "?", "*", "+", "{2}", "{1,3}", "{0,20}", "*?", "+?", "*+"])
 PIECES = st.tuples(ATOMS, LOOPS).map("".join)
 GROUPS = st.lists(PIECES, min_size=1, max_size=3).map(lambda parts: f"({'|'.join(parts)})")

@@ -92,15 +92,15 @@ def parse(text: str) -> Script:
         if not match["then"]:
             script.steps.clear()
         script.steps.append(_step(match, text[match.end() :]))
-    if match := _FAIL.search(text):
-        script.fail_status, script.fail_times = int(match["status"]), _number(match["times"])
-        script.retry_after = match["wait"] or ""
-    if match := _DROP.search(text):
-        script.drop_after, script.drop_times = int(match["tokens"]), _number(match["times"])
-    if match := _HANG.search(text):
-        script.hang_after = int(match["tokens"] or 0)
-    if match := _USAGE.search(text):
-        script.usage = (int(match[1]), int(match[2]), int(match[3] or 0))
+    if found := _FAIL.search(text):
+        script.fail_status, script.fail_times = int(found["status"]), _number(found["times"])
+        script.retry_after = found["wait"] or ""
+    if found := _DROP.search(text):
+        script.drop_after, script.drop_times = int(found["tokens"]), _number(found["times"])
+    if found := _HANG.search(text):
+        script.hang_after = int(found["tokens"] or 0)
+    if found := _USAGE.search(text):
+        script.usage = (int(found[1]), int(found[2]), int(found[3] or 0))
     return script
 
 

@@ -222,8 +222,7 @@ def _sign_in_page(
 ) -> HttpResponse:
     typed = form.data.get("username", "")
     if mask_text(typed) != typed:  # a key in the wrong field is not shown again
-        form.data = form.data.copy()
-        form.data["username"] = ""
+        form.data = {**form.data, "username": ""}
     context = {"form": form, "next": target}
     return render(request, "registration/login.html", context, status=status)
 

@@ -76,7 +76,7 @@ class _Builder:
         self._questions: dict[str, Entry] = {}
         self._answers: dict[str | None, list[Entry]] = defaultdict(list)
         self._messages: dict[str, Entry] = {}
-        self._by_type: dict[str, Callable[[TurnEvent], None]] = {
+        self._by_type: dict[str, Callable[[TurnEvent], object]] = {
             "message.received": self._received,
             "turn.started": self._started,
             "text.delta": self._delta,

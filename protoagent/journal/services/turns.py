@@ -282,16 +282,22 @@ def claim(turn_id: str, *, holder: str, default_model: str = "") -> Claim | None
         return None
     turn.fence += 1
     turn.crashes += turn.status == TurnStatus.RUNNING
-    new_events = [] if turn.announced else [_received(turn, "turn")]
-    if not resumed:  # the runtime tells of a resumed leg itself: it knows from where
-        new_events.append(_started(turn, turn.session, default_model))
+    frames = append(turn.session_id, _beginning(turn, default_model, resumed=resumed))
+    _publish_state(turn.session)
+    return _claim_of(turn, turn.session, resumed=resumed, frames=frames)
+
+
+def _beginning(turn: Turn, default_model: str, *, resumed: bool) -> list[NewEvent]:
+    """What a claim has to tell: the message, unless that is told, and that the turn starts."""
+    new_events = []
     if not turn.announced:
+        new_events.append(_received(turn, "turn"))
         Turn.objects.filter(pk=turn.pk).update(announced=True)
         if not turn.session.title:
             sessions.title_if_untitled(turn.session, turn.text)
-    frames = append(turn.session_id, new_events)
-    _publish_state(turn.session)
-    return _claim_of(turn, turn.session, resumed=resumed, frames=frames)
+    if not resumed:  # the runtime tells of a resumed leg itself: it knows from where
+        new_events.append(_started(turn, turn.session, default_model))
+    return new_events
 
 
 def assert_held(hold: Hold) -> None:
@@ -413,7 +419,7 @@ def due_for_a_kick(*, grace_s: float = 1.0, begun_only: bool = False) -> list[st
     due = Q(status=TurnStatus.RUNNING, lease_until__lt=since)
     due |= Q(status=TurnStatus.WAITING, wake_at__lt=since)
     if not begun_only:
-        due |= Q(status=TurnStatus.QUEUED, queued_at__lt=since) & ~Exists(busy)
+        due |= Q(~Exists(busy), status=TurnStatus.QUEUED, queued_at__lt=since)
     rows = Turn.objects.filter(pk__in=candidates, session__deleted_at=None).filter(due)
     return list(rows.order_by("queued_at").values_list("pk", flat=True)[:100])
 

@@ -57,7 +57,21 @@ async def leak_approval(kind: str, ctx: ToolContext) -> str:
     return f"the answer was {answer}"
 
 
+@tool(group="test")
+async def repeat(text: str) -> str:
+    """Say it again."""
+    return text
+
+
+@tool(group="test")
+async def ask_approval(title: str, detail: str, ctx: ToolContext) -> str:
+    """Ask for approval."""
+    return str(await ctx.ask({"kind": "approval", "title": title, "detail": detail}))
+
+
 TOOLS = (
+    repeat,
+    ask_approval,
     leak_output,
     leak_long_output,
     leak_refusal,
