@@ -36,6 +36,7 @@ from tools_app.spec import ToolContext, ToolSpec
 log = logging.getLogger(__name__)
 
 PREVIEW_CHARS = 800
+RENDERING = "rendering"
 MAX_OUTPUT_CHARS = 400_000
 OUTCOME_UNKNOWN = (
     "Error: interrupted, outcome unknown. The server stopped while this call ran; it may or may "
@@ -102,7 +103,8 @@ async def run_call(
     else:
         key = (hold.turn_id, call.call_id)
         outcome = await _execute(spec, arguments, context, key, passthrough)
-    return _end(call, outcome, hold, began)
+    renders = spec is not None and spec.group == RENDERING
+    return _end(call, outcome, hold, began, renders=renders)
 
 
 def _parse(call: CallSpec, spec: ToolSpec | None) -> tuple[dict[str, Any], str]:
@@ -227,10 +229,11 @@ def _judge(output: Any) -> Outcome:
     return Outcome(text, status)
 
 
-def _end(call: CallSpec, outcome: Outcome, hold: Hold, began: float) -> Outcome:
+def _end(call: CallSpec, outcome: Outcome, hold: Hold, began: float, *, renders: bool) -> Outcome:
     duration_ms = round((clock.monotonic() - began) * 1000)
     clean = truncate(mask_text(storable(outcome.output)), MAX_OUTPUT_CHARS)
-    sentence, shown = split_component(clean)
+    # Only a tool that may render: a page or a server could write the marker into its text.
+    sentence, shown = split_component(clean) if renders else (clean, None)
     component = mask_value(storable_value(shown))
     result = Outcome(sentence, outcome.status)
 

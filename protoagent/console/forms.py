@@ -241,6 +241,8 @@ def _attributes(one: Field, *, has_value: bool) -> tuple[tuple[str, str], ...]:
     limits = one.limits
     named = {"min": "minimum", "max": "maximum", "maxlength": "maxLength", "pattern": "pattern"}
     attributes = [(html, str(limits[key])) for html, key in named.items() if key in limits]
+    # A browser wants the whole value to match, JSON Schema any part of it.
+    attributes = [(k, f".*(?:{v}).*" if k == "pattern" else v) for k, v in attributes]
     if one.kind in ("integer", "number"):
         whole = one.kind == "integer"
         step = limits.get("multipleOf", 1 if whole else "any")

@@ -112,7 +112,8 @@ addEventListener('securitypolicyviolation', (event) => {
 _ATTRIBUTES = """
 (canary) => {
   const wrong = [];
-  const shown = /^(value|title|aria-|alt$|placeholder|content|data-copy|data-choose-model|download)/;
+  const shown =
+    /^(value|title|aria-|alt$|placeholder|content|data-copy|data-choose-model|download)/;
   for (const element of document.querySelectorAll('*')) {
     for (const { name, value } of element.attributes) {
       if (!value.includes(canary) && !/alert\\(1\\)|javascript:|vbscript:|srcdoc/i.test(value)) {
@@ -167,22 +168,28 @@ class Watched:
     def check(self) -> None:
         """Nothing has happened on the page that is open."""
         self.page.wait_for_timeout(50)
-        assert self.page.evaluate("window.refused ?? []") == []
-        assert self.page.evaluate(_ATTRIBUTES, self.canary.url) == []
-        assert self.page.evaluate("window.pwned") is None
-        assert (self.dialogs, self.problems, self.outside) == ([], [], [])
-        assert self.canary.asked == []
+        found = {
+            "refused": self.page.evaluate("window.refused ?? []"),
+            "attributes": self.page.evaluate(_ATTRIBUTES, self.canary.url),
+            "ran": self.page.evaluate("window.pwned"),
+            "dialogs": self.dialogs,
+            "problems": self.problems,
+            "requests": self.outside,
+            "canary": self.canary.asked,
+        }
+        wrong = {name: what for name, what in found.items() if what}
+        assert not wrong, f"{self.page.url}: {wrong}"
 
     def shows(self, texts: list[str], where: str = "body") -> None:
         """Each of these texts can be read on the page, letter by letter."""
         seen = _plain(self.page.locator(where).first.evaluate("(e) => e.textContent"))
         missing = [text for text in texts if _plain(text) not in seen]
-        assert missing == []
+        assert not missing, f"{self.page.url} does not show {missing}"
 
     def fits(self) -> None:
         """The page is not wider than the window."""
         width = "document.documentElement.scrollWidth - document.documentElement.clientWidth"
-        assert self.page.evaluate(width) <= 0
+        assert self.page.evaluate(width) <= 0, f"{self.page.url} is too wide"
 
 
 def _plain(text: str) -> str:

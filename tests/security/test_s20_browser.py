@@ -114,7 +114,7 @@ def watch(browser: Browser, stage: Stage) -> Iterator[Any]:
 
 
 def live(page: Page) -> None:
-    page.wait_for_selector('#link-state[data-state="live"]')
+    page.wait_for_selector('#link-state[data-state="live"]', state="attached")
 
 
 def open_all(page: Page) -> None:
@@ -188,7 +188,7 @@ def test_components_are_data(stage, watch):
             arguments = {"component": kind, "props": props, "title": cells[number]}
             socket.ask(f"call show_component {json.dumps(arguments)}")
 
-    watched.page.wait_for_function("document.querySelectorAll('.cmp').length >= 4")
+    watched.page.wait_for_selector(".cmp >> nth=3")
     watched.shows(stage.plain)
     watched.fits()
     watched.check()
@@ -317,9 +317,7 @@ def test_messages_on_their_way_are_text(stage, watch):
         socket.send("steer", text=text)
         socket.settle()
 
-        watched.page.wait_for_function(
-            "document.querySelector('#pending')?.textContent.includes('[39]')"
-        )
+        watched.page.locator("#pending", has_text="[39]").wait_for()
 
         watched.shows(stage.every, "#pending")
         watched.fits()

@@ -43,6 +43,11 @@ def _answers(port: int) -> bool:
 
 @pytest.fixture
 def redis_url() -> str:
+    """REDIS_URL of a database of its own; see `new_database`."""
+    return new_database()
+
+
+def new_database() -> str:
     """REDIS_URL of a database of the run's server that no other test of this worker uses.
 
     Pub/sub channels are shared by all databases of a server: use session keys of your own.

@@ -12,7 +12,7 @@ from django.db.models import Exists, F, Max, OuterRef, Q
 
 from protoagent.core import clock, events
 from protoagent.core.context import Origin
-from protoagent.core.errors import BadValue, LeaseLost, NotFound, TooLarge
+from protoagent.core.errors import BadValue, NotFound, TooLarge
 from protoagent.core.ids import new_id
 from protoagent.journal.models import (
     ChatSession,
@@ -300,14 +300,6 @@ def _beginning(turn: Turn, default_model: str, *, resumed: bool) -> list[NewEven
     return new_events
 
 
-def assert_held(hold: Hold) -> None:
-    """Raises LeaseLost when somebody else has claimed the turn since. In a transaction."""
-    held = Turn.objects.filter(pk=hold.turn_id, fence=hold.fence, status=TurnStatus.RUNNING)
-    if not held.select_for_update().exists():
-        raise LeaseLost(f"turn {hold.turn_id} is held by another process now")
-
-
-@transaction.atomic
 def renew(holder: str, turn_ids: Iterable[str]) -> set[str]:
     """Extend the leases of these turns; the ids that are still this holder's."""
     held = Turn.objects.filter(pk__in=list(turn_ids), holder=holder, status=TurnStatus.RUNNING)
@@ -320,7 +312,7 @@ def renew(holder: str, turn_ids: Iterable[str]) -> set[str]:
 def park(hold: Hold) -> bool:
     """The turn waits for the operator; False when an answer came first and it goes on at once.
 
-    Runs inside the caller's transaction, after `assert_held`.
+    Runs inside a transaction that has checked the fence.
     """
     unread = Interruption.objects.filter(
         turn_id=hold.turn_id, consumed_at=None, resolved_at__isnull=False
@@ -335,7 +327,7 @@ def park(hold: Hold) -> bool:
 
 
 def finish(hold: Hold, status: str, **fields: Any) -> None:
-    """The turn has ended with this status. Inside the caller's transaction, after `assert_held`.
+    """The turn has ended with this status. Inside a transaction that has checked the fence.
 
     What is still pending is kept on hold unless the turn completed.
     """
