@@ -14,6 +14,7 @@ import os
 import signal
 import sys
 from collections import Counter
+from dataclasses import replace
 from types import FrameType
 
 from tests.bench import document, goals, meter, scenarios, stage
@@ -25,6 +26,8 @@ NAMES = (STARTUP, *scenarios.SCENARIOS)
 QUICK = 0.1
 SCENARIO_LIMIT_S = 240.0
 PATIENCE_S = 60.0
+ATTEMPTS = 3
+DISTURBED_PERCENT = 25.0
 
 
 def options_of(arguments: list[str]) -> argparse.Namespace:
@@ -36,7 +39,8 @@ def options_of(arguments: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--wait-for-quiet",
         action="store_true",
-        help="start a scenario when the machine does nothing else, after a minute anyway",
+        help="wait up to a minute for a machine that does nothing else before a scenario, and"
+        f" keep the quietest of {ATTEMPTS} attempts at one that was disturbed",
     )
     parser.add_argument(
         "--database-url",
@@ -63,7 +67,7 @@ class Bench:
 
     def __init__(self, options: argparse.Namespace) -> None:
         self.options = options
-        self.records = Records(sys.stdout)
+        self.records = Records(out=sys.stdout)
         self.failures: Counter[str] = Counter()
 
     async def run(self) -> None:
@@ -88,8 +92,20 @@ class Bench:
     async def _scenarios(self, target: Target, repeat: int) -> None:
         for name in scenarios.SCENARIOS:
             if name in self.options.scenarios and scenarios.applies(name, target.name):
-                self._wait()
-                await scenarios.measured(self._one(target, repeat), name, SCENARIO_LIMIT_S)
+                await self._scenario(name, self._one(target, repeat))
+
+    async def _scenario(self, name: str, run: Run) -> None:
+        """The values of one scenario; chosen by the noise beside it, never by themselves."""
+        may_repeat = self.options.wait_for_quiet and name not in scenarios.ONCE
+        tries: list[Records] = []
+        for _ in range(ATTEMPTS if may_repeat else 1):
+            self._wait()
+            tries.append(Records())
+            await scenarios.measured(replace(run, records=tries[-1]), name, SCENARIO_LIMIT_S)
+            if tries[-1].noise <= DISTURBED_PERCENT:
+                break
+        for record in min(tries, key=lambda one: one.noise).all:
+            self.records.add(record)
 
     def _wait(self) -> None:
         if self.options.wait_for_quiet:

@@ -7,8 +7,7 @@ import platform
 import statistics
 from dataclasses import dataclass
 
-from tests.bench.records import LIMIT, OURS, Records
-from tests.bench.run import ELSEWHERE, FAILED
+from tests.bench.records import ELSEWHERE, FAILED, LIMIT, OURS, Records
 
 LOWER, HIGHER = "≤", "≥"
 

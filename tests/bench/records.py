@@ -10,6 +10,8 @@ from dataclasses import asdict, dataclass, field
 from typing import TextIO
 
 LIMIT, OURS = "limit", "ours"
+ELSEWHERE = "cpu used elsewhere"
+FAILED = "failed turns"
 
 
 @dataclass(frozen=True)
@@ -26,15 +28,21 @@ class Record:
 
 @dataclass
 class Records:
-    """Everything measured so far; each value is also printed to `out` at once."""
+    """Everything measured so far; with `out` each value is also printed there at once."""
 
-    out: TextIO
     all: list[Record] = field(default_factory=list)
+    out: TextIO | None = None
+
+    @property
+    def noise(self) -> float:
+        """The most that others used of the processor beside any scenario, % of a core."""
+        return max(self.of_metric(ELSEWHERE), default=0.0)
 
     def add(self, record: Record) -> None:
-        """Keep and print one value."""
+        """Keep one value."""
         self.all.append(record)
-        print(json.dumps(asdict(record)), file=self.out, flush=True)
+        if self.out is not None:
+            print(json.dumps(asdict(record)), file=self.out, flush=True)
 
     def values(self, target: str, scenario: str, metric: str) -> list[float]:
         """The values of all repeats, in their order."""

@@ -16,9 +16,6 @@ from tests.bench import meter
 from tests.bench.drivers import Driver, Turn
 from tests.bench.records import Record, Records, median_ms, percentile
 
-ELSEWHERE = "cpu used elsewhere"
-FAILED = "failed turns"
-
 
 @dataclass(frozen=True)
 class Target:

@@ -9,7 +9,7 @@ from collections.abc import Awaitable, Callable
 
 from tests.bench import meter
 from tests.bench.drivers import Turn
-from tests.bench.records import OURS, median_ms
+from tests.bench.records import ELSEWHERE, FAILED, OURS, median_ms
 from tests.bench.run import Run, answer_of, new_session
 
 WARM_UP_TURNS = 10
@@ -155,6 +155,8 @@ SCENARIOS: dict[str, Scenario] = {
 }
 WITH_A_LIMIT = ("first_token", "tools", "relay", "busy", "rate")
 COLD = ("idle",)
+# Not to be had twice: a second soak on the same server would grow less.
+ONCE = ("idle", "soak")
 
 
 async def warm_up(run: Run) -> None:
@@ -170,8 +172,8 @@ async def measured(run: Run, name: str, limit_s: float) -> None:
     began = time.monotonic()
     async with asyncio.timeout(limit_s):
         await SCENARIOS[name](run)
-    run.put(name, "failed turns", run.failures.total() - failed, "turns")
-    run.put(name, "cpu used elsewhere", clock.elsewhere_percent(), "% of a core")
+    run.put(name, FAILED, run.failures.total() - failed, "turns")
+    run.put(name, ELSEWHERE, clock.elsewhere_percent(), "% of a core")
     run.put(name, "took", time.monotonic() - began, "s")
 
 

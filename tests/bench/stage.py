@@ -19,8 +19,8 @@ import psycopg
 
 from tests.bench import meter
 from tests.bench.drivers import ChatDriver, GatewayDriver
-from tests.bench.records import LIMIT, OURS
-from tests.bench.run import ELSEWHERE, Run, Target, new_session
+from tests.bench.records import ELSEWHERE, LIMIT, OURS
+from tests.bench.run import Run, Target, new_session
 from tests.services.servers import CHECKOUT, Server
 
 POLL_S = 0.01

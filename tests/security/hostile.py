@@ -47,7 +47,6 @@ PLAIN = (
     "<div hx-on::load=alert(1) hx-on:click=alert(1)>htmx</div>",
     "<div hx-ext=ws ws-connect=@@socket>htmx</div>",
     "<button data-act=stop data-undo=@@undo>act</button>",
-    "&lt;img src=@@entity&gt; &#60;script&#62; &#x3c;b&#x3e; &amp;amp;",
     "{{ settings.SECRET_KEY }} {% include '@@template' %} ${alert(1)} <%= 7 %>",
     '{"t":"set","id":"chat","h":"<img src=@@frame>"}',
     "\u202egnp.exe\u202c \u2066isolated\u2069 zero\u200bwidth \u200ejoined",
@@ -58,6 +57,7 @@ PLAIN = (
 )
 # These mean something in Markdown; where it is rendered they are not shown as they are written.
 MARKDOWN = (
+    "&lt;img src=@@entity&gt; &#60;script&#62; &#x3c;b&#x3e; &amp;amp;",
     "![image](@@md-image)",
     "![ref][r]\n\n[r]: @@md-reference",
     "[![both](@@md-both)](@@md-link)",
@@ -69,7 +69,6 @@ MARKDOWN = (
     '[x](@@md-title "><img src=@@md-attribute>")',
     "| <img src=@@md-table> |\n|---|\n| ![x](@@md-cell) |",
 )
-RUNS = "alert(1)"
 
 
 @dataclass
@@ -116,12 +115,11 @@ _ATTRIBUTES = """
     /^(value|title|aria-|alt$|placeholder|content|data-copy|data-choose-model|download)/;
   for (const element of document.querySelectorAll('*')) {
     for (const { name, value } of element.attributes) {
-      if (!value.includes(canary) && !/alert\\(1\\)|javascript:|vbscript:|srcdoc/i.test(value)) {
-        continue;
-      }
-      const isLink = element.localName === 'a' && name === 'href' && /^https?:/.test(value);
-      const isOwn = name === 'href' && value.startsWith('/') && !/^\\/[^?]*alert/.test(value);
-      if (!isLink && !isOwn && !shown.test(name)) {
+      const isUrl = /^(href|src|srcset|action|formaction|poster|data|background)$|:href$/.test(name);
+      const runs = isUrl && /^[^/#?]*(javascript|vbscript|data):/i.test(value);
+      if (!runs && !value.includes(canary) && !value.includes('alert(1)')) continue;
+      const isLink = element.localName === 'a' && name === 'href' && /^(https?:|[/])/.test(value);
+      if (runs || (!isLink && !shown.test(name))) {
         wrong.push(`<${element.localName} ${name}="${value.slice(0, 200)}">`);
       }
     }

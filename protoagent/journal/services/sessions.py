@@ -80,7 +80,7 @@ def ensure(agent: Agent, key: str, *, origin: Origin = Origin.OPERATOR) -> ChatS
 def title_from(text: str) -> str:
     """A session title out of its first message: the first line, without Markdown marks."""
     first = next((line for line in text.splitlines() if line.strip()), "")
-    return one_line(first.strip("#*_`> -"), TITLE_CHARS)
+    return one_line(first.lstrip("#*_`> -").rstrip("*_`"), TITLE_CHARS)
 
 
 def title_if_untitled(session: ChatSession, text: str) -> None:
