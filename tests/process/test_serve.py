@@ -7,7 +7,6 @@ import signal
 import socket
 import subprocess
 import sys
-import time
 from pathlib import Path
 
 import httpx
@@ -36,6 +35,16 @@ def heartbeat_pids(server: Server, role: str) -> set[int]:
     return {pid for (pid,) in rows}
 
 
+def processor_seconds(server: Server) -> float:
+    """What the whole family has used so far."""
+    assert server.process is not None
+    ticks = 0
+    for pid in (server.process.pid, *server.children()):
+        fields = Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
+        ticks += int(fields[11]) + int(fields[12])
+    return ticks / os.sysconf("SC_CLK_TCK")
+
+
 def serve_once(home: Path, *arguments: str, **environment: str) -> subprocess.CompletedProcess[str]:
     server = Server(home, environment)
     return server.manage("serve", *arguments)
@@ -60,11 +69,11 @@ def test_serve_prints_where_the_console_is_and_how_to_sign_in(server):
 def test_a_second_start_migrates_nothing_and_is_quick(make_server):
     server = make_server(bare=True)
     server.stop()
-    started = time.monotonic()
 
     server.start()
 
-    assert time.monotonic() - started < 5
+    # Processor time, because a busy machine makes everything late.
+    assert processor_seconds(server) < 5
     assert server.log.count("bringing the database up to date") == 1
 
 
