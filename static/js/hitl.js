@@ -74,13 +74,13 @@ async function flush(card) {
   if (draft.running) await Promise.race([draft.running, new Promise((done) => setTimeout(done, 2000))]);
 }
 function reload(card) {
-  if (card.isConnected) window.htmx.ajax("GET", card.dataset.url, { target: card, swap: "outerHTML" });
+  if (card.isConnected) window.htmx.ajax("GET", card.dataset.url, { target: card, swap: "outerHTML settle:0ms" });
 }
 async function redraw(form) {
   const card = form.closest(".hitl");
   await save(form);
   const now = document.getElementById(card.id);
-  if (now) window.htmx.ajax("GET", form.dataset.stepUrl, { target: now, swap: "morph:outerHTML" });
+  if (now) window.htmx.ajax("GET", form.dataset.stepUrl, { target: now, swap: "morph:outerHTML settle:0ms" });
 }
 
 document.addEventListener("input", (event) => {
@@ -119,7 +119,7 @@ document.addEventListener("visibilitychange", () => {
   // Another tab or device may be a step further; what is being typed here stays.
   for (const card of $$(`${OPEN}:not(.hitl--approval)`)) {
     const draft = drafts.get(card.id);
-    if (!card.contains(document.activeElement) && !draft?.timer) window.htmx.ajax("GET", card.dataset.url, { target: card, swap: "morph:outerHTML" });
+    if (!card.contains(document.activeElement) && !draft?.timer) window.htmx.ajax("GET", card.dataset.url, { target: card, swap: "morph:outerHTML settle:0ms" });
   }
 });
 
@@ -171,7 +171,8 @@ function settle(card) {
   else if (where === "composer" && composer && finePointer.matches && !card.closest("dialog")) composer.focus();
   else $("[data-hitl-heading]", card)?.focus({ preventScroll: Boolean(card.closest("dialog")) });
 }
-// At once after the swap: a live frame that redraws the card may come before htmx has settled.
+// Cards are swapped with settle:0ms. A card that has the focus but is not wired yet would take a
+// fast Enter as a plain form or link; and a live frame that redraws it must not come in between.
 document.addEventListener("htmx:afterSwap", (event) => {
   const card = document.getElementById(event.detail.target?.id);
   if (card?.matches(".hitl[data-focus]")) settle(card);
@@ -209,7 +210,7 @@ function approvalKeys(event, card) {
 }
 
 // — approvals: inert for 600 ms after they appear or move —
-const seen = new Map(); // card id → { top, left, since }
+const seen = new Map(); // card id → { top, left, since: it moved, born: it appeared }
 function look() {
   const now = performance.now();
   const cards = $$(`.hitl--approval${OPEN}`);
@@ -218,7 +219,8 @@ function look() {
   for (const card of cards) {
     const { top, left } = card.getBoundingClientRect();
     const last = seen.get(card.id);
-    if (!last || Math.abs(last.top - top) > 4 || Math.abs(last.left - left) > 4) seen.set(card.id, { top, left, since: now });
+    const hasMoved = !last || Math.abs(last.top - top) > 4 || Math.abs(last.left - left) > 4;
+    if (hasMoved) seen.set(card.id, { top, left, since: now, born: last?.born ?? now });
     const isSettling = now - seen.get(card.id).since < CALM_MS;
     if (card.hasAttribute("data-settling") !== isSettling) card.toggleAttribute("data-settling", isSettling);
   }
@@ -227,7 +229,10 @@ function refuseEarly(event) {
   const card = event.target.closest?.(`.hitl--approval${OPEN}`);
   if (!card || (event.type === "click" && !event.target.closest("button[type=submit]"))) return;
   look();
-  if (!card.hasAttribute("data-settling")) return;
+  const { since, born } = seen.get(card.id);
+  // The keyboard presses what has the focus, wherever it has moved to.
+  const quietSince = event.type === "click" && event.detail > 0 ? since : born;
+  if (performance.now() - quietSince >= CALM_MS) return;
   event.preventDefault();
   event.stopImmediatePropagation();
   say("One moment: read it first, then decide.");

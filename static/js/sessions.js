@@ -121,13 +121,13 @@ function rename(key) {
   const link = row && $("[data-rename-url]", row);
   if (!row || !link) return false;
   closeMenu();
-  window.htmx.ajax("GET", link.dataset.renameUrl, { target: row, swap: "outerHTML" });
+  window.htmx.ajax("GET", link.dataset.renameUrl, { target: row, swap: "outerHTML settle:0ms" });
   return true;
 }
 function cancelRename(form) {
   const row = form.closest("li");
   const key = row.dataset.session;
-  window.htmx.ajax("GET", form.dataset.cancel, { target: row, swap: "outerHTML" }).then(() => {
+  window.htmx.ajax("GET", form.dataset.cancel, { target: row, swap: "outerHTML settle:0ms" }).then(() => {
     $$("#session-list li[data-session]").find((item) => item.dataset.session === key)?.querySelector(".session")?.focus();
     catchUp();
   });

@@ -14,6 +14,7 @@ import pytest
 from tests.fakes import gateway as fake_gateway
 from tests.fakes import http_server
 from tests.fakes.gateway import Gateway
+from tests.services import shared
 from tests.services.chromium import Watch, sign_in
 from tests.services.servers import Server, servers
 
@@ -183,3 +184,16 @@ def chat(browser: Browser, console: Console) -> Iterator[OpenChat]:
     yield open_one
     for context in contexts:
         context.close()
+    _end_all_turns(console.server)
+
+
+def _end_all_turns(server: Server) -> None:
+    """Nothing works or waits any more: what one test asks is no other test's question."""
+    active = (
+        "SELECT s.key FROM journal_chatsession s JOIN journal_turn t ON t.session_id = s.id"
+        " WHERE t.status IN ('queued', 'running', 'waiting') AND s.deleted_at IS NULL"
+    )
+    with server.client() as client:
+        for (key,) in server.query(active):
+            client.post(f"/api/chat/sessions/{key}/stop")
+    shared.wait_until(lambda: not server.query(active), 10, 0.05)

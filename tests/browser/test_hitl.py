@@ -439,7 +439,8 @@ def test_a_click_on_a_card_that_has_just_moved_is_not_a_decision(
 
     page.evaluate(
         "document.querySelector('#log').scrollTop -= 8;"
-        "document.querySelector('.hitl [data-chord=approve]').click()"
+        "document.querySelector('.hitl [data-chord=approve]').dispatchEvent("
+        "new MouseEvent('click', { bubbles: true, cancelable: true, detail: 1 }))"
     )
     expect(page.locator("#announce")).to_have_text("One moment: read it first, then decide.")
     before = state_of(console.server, number)[0]

@@ -47,6 +47,7 @@ class ChatSocket:
             max_size=None,
             proxy=None,
             open_timeout=20,
+            close_timeout=2,  # who has left frames unread waits for the whole of it
             **options,
         )
         self.wire: ClientConnection = self._ending.enter_context(opening)

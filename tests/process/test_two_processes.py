@@ -67,11 +67,19 @@ def machines(request: pytest.FixtureRequest, gateway: Gateway) -> Iterator[Pair]
         ]
         for server in started:
             server.token = started[0].token
+            copy_signing_key(server)
             server.start(wait=False)
         here, there = started[:2]
         ready = shared.wait_until(lambda: here.is_ready() and there.is_ready(), 90, 0.2)
         assert ready, "".join(server.log[-1500:] for server in started)
         yield Pair(here, there, gateway, request.param)
+
+
+def copy_signing_key(server: Server) -> None:
+    """What docs/operating.md asks of several machines."""
+    file = server.home / "signing.key"
+    file.write_text("the same key on every machine, and long enough to be one")
+    file.chmod(0o600)
 
 
 @pytest.fixture(params=["one-way", "other-way"])

@@ -115,8 +115,8 @@ _ATTRIBUTES = """
     /^(value|title|aria-|alt$|placeholder|content|data-copy|data-choose-model|download)/;
   for (const element of document.querySelectorAll('*')) {
     for (const { name, value } of element.attributes) {
-      const isUrl = /^(href|src|srcset|action|formaction|poster|data|background)$|:href$/.test(name);
-      const runs = isUrl && /^[^/#?]*(javascript|vbscript|data):/i.test(value);
+      const isUrl = /^(href|src|srcset|action|formaction|poster|data|background)$|:href$/;
+      const runs = isUrl.test(name) && /^[^/#?]*(javascript|vbscript|data):/i.test(value);
       if (!runs && !value.includes(canary) && !value.includes('alert(1)')) continue;
       const isLink = element.localName === 'a' && name === 'href' && /^(https?:|[/])/.test(value);
       if (runs || (!isLink && !shown.test(name))) {
@@ -157,7 +157,7 @@ class Watched:
 
     def _console(self, message: Any) -> None:
         if message.type == "error":
-            self.problems.append(message.text)
+            self.problems.append(f"{message.text} {message.location.get('url', '')}")
 
     def _request(self, request: Any) -> None:
         if self.canary.url in request.url.partition("?")[0]:

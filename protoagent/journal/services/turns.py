@@ -273,7 +273,7 @@ def claim(turn_id: str, *, holder: str, default_model: str = "") -> Claim | None
                 holder=holder,
                 lease_until=now + LEASE,
                 wake_at=None,
-                crashes=F("crashes") + (turn.status == TurnStatus.RUNNING),
+                crashes=F("crashes") + int(turn.status == TurnStatus.RUNNING),
                 started_at=turn.started_at or now,
             )
     except IntegrityError:  # another turn of the session became active between look and update
