@@ -11,10 +11,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from protoagent.core.errors import BadValue
+from protoagent.core.ids import new_id
 from protoagent.core.text import one_line, truncate
 
 KINDS = ("table", "keyvalue", "timeline")
-MARKER = "\x1ecomponent/v1\x1e"
+# Not to be guessed: a page that a tool has read, or a model, cannot render a component with it.
+MARKER = f"\x1ecomponent/v1/{new_id()}\x1e"
 STATES = ("done", "active", "todo")
 MAX_ROWS = 2_000
 MAX_COLUMNS = 50

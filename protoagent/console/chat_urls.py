@@ -4,12 +4,13 @@ from __future__ import annotations
 
 from django.urls import path
 
-from protoagent.console.views import calls, chat, messages, palette, shell
+from protoagent.console.views import calls, chat, messages, palette, setup, shell
 
 urlpatterns = [
     path("", shell.home, name="home"),
     path("me/theme/", shell.theme, name="theme"),
     path("palette/", palette.palette, name="palette"),
+    path("setup/", setup.setup, name="setup"),
     path("models/", chat.model_menu, name="models"),
     path("chat/", messages.new, name="new"),
     path("chat/<str:key>/", chat.session, name="chat"),

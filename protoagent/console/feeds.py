@@ -19,7 +19,7 @@ from django.db import DatabaseError
 
 from protoagent.console import snapshot, status
 from protoagent.console.rendering import Look
-from protoagent.console.transcript import Event, TurnView, merged
+from protoagent.console.transcript import Event, TurnView
 from protoagent.core.errors import AgentError, NotFound, TooMany
 from protoagent.journal import live
 from protoagent.journal.models import ChatSession
@@ -70,8 +70,13 @@ class Painter:
     async def paint(self, events: list[Event]) -> list[Drawn]:
         """The frames of events that follow one another; a run of text is one frame."""
         events = merged(events)
-        earlier = await in_db(self._read)(events)
+        earlier: dict[str, list[Event]] = {}
+        if any(self._needs_rows(event) for event in events):
+            earlier = await in_db(self._read)(events)
         return await asyncio.to_thread(self._paint, events, earlier)
+
+    def _needs_rows(self, event: Event) -> bool:
+        return event["type"].startswith("input.") or event["turn"] not in self._views
 
     def _read(self, events: list[Event]) -> dict[str, list[Event]]:
         """What drawing needs from the rows: cards, and how turns that are new to us began."""
@@ -109,6 +114,23 @@ class Painter:
             for event in earlier.get(turn_id, ()):
                 view.apply(event, live=False)
         return view
+
+
+def merged(events: list[Event]) -> list[Event]:
+    """The events with each run of text as one; `first` is the number of its first event."""
+    found: list[Event] = []
+    for event in events:
+        last = found[-1] if found else None
+        is_text = event["type"] == "text.delta"
+        if is_text and last and last["type"] == "text.delta" and last["turn"] == event["turn"]:
+            last["data"]["pieces"].append((event["seq"], str(event["data"].get("text", ""))))
+            last["seq"] = event["seq"]
+        elif is_text:
+            pieces = [(event["seq"], str(event["data"].get("text", "")))]
+            found.append({**event, "first": event["seq"], "data": {"pieces": pieces}})
+        else:
+            found.append({**event, "first": event["seq"]})
+    return found
 
 
 def _begins_turn(event: Event) -> bool:

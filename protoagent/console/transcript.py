@@ -41,23 +41,6 @@ class Change:
     say: list[tuple[str, str]] = field(default_factory=list)
 
 
-def merged(events: list[Event]) -> list[Event]:
-    """The events with each run of text as one; `first` is the number of its first event."""
-    found: list[Event] = []
-    for event in events:
-        last = found[-1] if found else None
-        is_text = event["type"] == "text.delta"
-        if is_text and last and last["type"] == "text.delta" and last["turn"] == event["turn"]:
-            last["data"]["pieces"].append((event["seq"], str(event["data"].get("text", ""))))
-            last["seq"] = event["seq"]
-        elif is_text:
-            pieces = [(event["seq"], str(event["data"].get("text", "")))]
-            found.append({**event, "first": event["seq"], "data": {"pieces": pieces}})
-        else:
-            found.append({**event, "first": event["seq"]})
-    return found
-
-
 @dataclass(frozen=True)
 class Article:
     """A message as it stands in the page."""

@@ -196,15 +196,22 @@ def _split(wanted: str) -> tuple[str, str]:
 
 def _provider() -> str:
     """The configured provider, else the first that something points to."""
-    configured: str = config.get("model.provider")
-    if configured:
-        return configured
-    if config.get("model.api_base"):
+    decider = decided_by()
+    if decider == "model.provider":
+        return str(config.get(decider))
+    if decider == "model.api_key":
+        return "anthropic" if config.get(decider).startswith("sk-ant-") else "openai"
+    if decider == "model.api_base":
         return "openai"
-    if key := config.get("model.api_key"):
-        return "anthropic" if key.startswith("sk-ant-") else "openai"
-    found = (provider for provider, variable in _KEYS.items() if env.text(variable))
-    return next(found, "offline")
+    return next((provider for provider, name in _KEYS.items() if name == decider), "offline")
+
+
+def decided_by() -> str:
+    """The setting or environment variable that chose the provider; blank when nothing did."""
+    for key in ("model.provider", "model.api_base", "model.api_key"):
+        if config.get(key):
+            return key
+    return next((name for name in _KEYS.values() if env.text(name)), "")
 
 
 def _key(provider: str) -> tuple[str, str]:

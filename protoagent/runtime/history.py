@@ -5,12 +5,22 @@ from __future__ import annotations
 import json
 from typing import Any
 
+from protoagent.core.context import Origin
 from protoagent.journal.services import turns
 from protoagent.runtime.leg import Message
 
+# A program with an operator's token speaks for the operator.
+_OPERATORS = (Origin.OPERATOR, Origin.API)
 MISSING_RESULT = "Error: interrupted, outcome unknown. Check before you repeat this call."
 MAX_HISTORY_CHARS = 320_000  # about 80,000 tokens: the window is not known for every model
 MAX_CACHED_SESSIONS = 256
+
+
+def opening(origin: Origin, text: str) -> Message:
+    """A turn's first message; one that the operator did not write says so in its first line."""
+    if origin not in _OPERATORS:
+        text = f"[from {origin.value}; the operator has not written this]\n{text}"
+    return {"role": "user", "content": text}
 
 
 def paired(messages: list[Message]) -> list[Message]:

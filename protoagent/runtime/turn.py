@@ -96,11 +96,12 @@ async def _resume(here: Leg) -> Ending | None:
     A turn that brings its process down each time is ended instead of tried for ever.
     """
     if not here.claim.resumed:
-        here.messages = [{"role": "user", "content": here.claim.text}]
+        here.messages = [history.opening(here.claim.origin, here.claim.text)]
         return None
     past = await database_sync_to_async(_past_of)(here)
     here.persist = here.has_checkpoint = past.kept is not None
-    here.messages = list(past.kept or [{"role": "user", "content": here.claim.text}])
+    opening = history.opening(here.claim.origin, here.claim.text)
+    here.messages = list(past.kept or [opening])
     here.segments = [m["content"] for m in here.messages if _is_answer(m)]
     here.unread = past.unread
     model = here.claim.model or catalog.resolve(None).name

@@ -17,16 +17,21 @@ def parse_json(body: str | bytes, *, max_bytes: int = MAX_BYTES) -> Any:
     """The value in a JSON text.
 
     Raises TooLarge above `max_bytes`, and BadValue for anything that is not JSON in
-    UTF-8, for NaN, infinities and numbers beyond a float, and for texts with NUL
-    characters or half surrogate pairs: PostgreSQL refuses to store them, and SQLite gives
-    them back broken.
+    UTF-8, for a name that stands twice in an object, for NaN, infinities and numbers
+    beyond a float, and for texts with NUL characters or half surrogate pairs: PostgreSQL
+    refuses to store them, and SQLite gives them back broken.
     """
     size = len(body) if isinstance(body, bytes) or body.isascii() else len(body.encode())
     if size > max_bytes:
         raise TooLarge(f"more than {max_bytes:,} bytes; this one has {size:,}")
     try:
         text = body.decode("utf-8") if isinstance(body, bytes) else body
-        value = json.loads(text, parse_constant=refuse_constant, parse_float=whole_float)
+        value = json.loads(
+            text,
+            parse_constant=refuse_constant,
+            parse_float=whole_float,
+            object_pairs_hook=_object_without_doubles,
+        )
     except UnicodeDecodeError:
         raise BadValue("the text is not UTF-8") from None
     except RecursionError:
@@ -49,6 +54,13 @@ def read_object(request: HttpRequest, *, max_bytes: int = MAX_BYTES) -> dict[str
     if not isinstance(value, dict):
         raise BadValue("the body must be a JSON object")
     return value
+
+
+def _object_without_doubles(pairs: list[tuple[str, Any]]) -> dict[str, Any]:
+    found = dict(pairs)
+    if len(found) < len(pairs):
+        raise ValueError("a name stands twice in one object")
+    return found
 
 
 def _check_texts(value: Any) -> None:

@@ -26,7 +26,7 @@ let isStale = false;
 function isBusy() {
   const here = list();
   const hovered = finePointer.matches && here?.matches(":hover");
-  return Boolean(here) && (hovered || Boolean($("[data-busy]", here)) || isMenuOpen());
+  return Boolean(here) && (hovered || Boolean($("[data-busy], [data-sessions-select] :checked", here)) || isMenuOpen());
 }
 
 function refreshInPlace(html) {
@@ -48,9 +48,18 @@ function catchUp() {
   window.htmx.trigger(document.body, "sessions.refresh");
 }
 
+// An answer to what the field said before: a slow refresh must not undo a search.
+function isOutdated({ requestConfig, pathInfo }) {
+  const field = $("[data-sessions-filter]");
+  if (!field || !requestConfig.elt?.matches?.("#session-list, [data-sessions-filter]")) return false;
+  const asked = new URL(pathInfo.finalRequestPath, location.href).searchParams.get("q") ?? "";
+  return asked.trim() !== field.value.trim();
+}
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { requestConfig, xhr, target } = event.detail;
-  if (target?.id !== "session-list" || requestConfig.elt?.id !== "session-list") return;
+  if (target?.id !== "session-list") return;
+  if (isOutdated(event.detail)) { event.detail.shouldSwap = false; return; }
+  if (requestConfig.elt?.id !== "session-list") return;
   const cause = requestConfig.triggeringEvent;
   const isOwn = cause?.type === "sessions.refresh" || cause?.detail?.own;
   if (xhr.status !== 200 || (isOwn && !$("[data-busy]", target)) || !isBusy()) return;
@@ -213,13 +222,17 @@ function arrived(root) {
   const found = (selector) => (root.matches?.(selector) ? [root] : $$(selector, root));
   found("dialog[data-modal]").forEach(openDialog);
   for (const field of found("[data-session-rename] input[name=title]")) { field.focus(); field.select(); }
-  for (const banner of found("[data-sessions-undo]")) setTimeout(() => { if (!banner.matches(":hover, :focus-within")) banner.remove(); }, UNDO_MS);
+  for (const banner of found("[data-sessions-undo]")) setTimeout(() => leave(banner), UNDO_MS);
   if (root === document.body || root.closest?.("#session-list") || found("#session-list").length) {
     markDrafts();
     countChosen();
     const field = $("[data-sessions-filter]");
     if (field?.value && !$(".session--hit") && document.activeElement === field) say($("#session-count")?.textContent ?? "");
   }
+}
+function leave(banner) {
+  if (banner.matches(":hover, :focus-within, .htmx-request")) setTimeout(leave, 1000, banner);
+  else banner.remove();
 }
 addEventListener("storage", (event) => { if (event.key?.startsWith("draft:")) markDrafts(); });
 if (document.readyState !== "loading") markDrafts();

@@ -36,7 +36,6 @@ MAX_FILE_LINES, HARD_LIMIT = 400, 600
 LONG_FILES = {
     "protoagent/journal/models.py": "all tables of the journal, side by side",
     "protoagent/journal/services/turns.py": "every legal change of a turn's row, in one place",
-    "protoagent/console/transcript.py": "the whole fold from events to what the page shows",
     "tools_app/forms.py": "one dialect of JSON Schema: what is asked and what is accepted",
 }
 MAX_FUNCTION_LINES = 40

@@ -124,10 +124,14 @@ def main(arguments: list[str]) -> int:
     bench = Bench(options)
     asyncio.run(bench.run())
     database = "PostgreSQL" if options.database_url.startswith("postgres") else "SQLite"
-    block = f"{goals.conditions(bench.records, database)}\n\n{goals.table(bench.records)}"
+    block = "\n\n".join(
+        (
+            goals.conditions(bench.records, database),
+            goals.table(bench.records),
+            goals.verdict(bench.records),
+        )
+    )
     print(f"\n{block}", flush=True)
-    for label in goals.missed(bench.records):
-        print(f"not reached: {label}", file=sys.stderr)
     for reason, count in bench.failures.most_common(10):
         print(f"{count} failed turns: {reason}", file=sys.stderr)
     if options.write_doc:

@@ -116,6 +116,12 @@ def missed(records: Records) -> list[str]:
     return found
 
 
+def verdict(records: Records) -> str:
+    """One sentence: which goals are not reached."""
+    labels = missed(records)
+    return f"Not reached: {'; '.join(labels)}." if labels else "Every goal is reached."
+
+
 def _cells(row: Row, limit: list[float], ours: list[float]) -> tuple[str, ...]:
     goal = f"{row.sign} {short(row.goal)}" if row.sign else ""
     measured = figure(ours)

@@ -160,6 +160,13 @@ def test_the_page_of_a_new_session_has_a_composer_and_no_transcript(tab: Tab) ->
     assert not page.has("#stream[data-session]")
 
 
+def test_without_a_model_the_page_says_so(tab: Tab) -> None:
+    page = tab.get("/chat/")
+
+    assert "No model is connected" in page.words(".chat__offline")
+    assert page.words("[data-model]") == "offline"
+
+
 def test_what_a_message_says_is_never_markup(tab: Tab) -> None:
     _, hold = begin(text="<script>alert(1)</script>")
     finish(hold, "<img src=x onerror=alert(1)> [x](javascript:alert(1))")

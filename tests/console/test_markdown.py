@@ -236,11 +236,11 @@ def test_table_cells_are_aligned_without_style_attributes():
 @pytest.mark.parametrize("size", [30_000, 200_000])
 def test_hostile_repetition_is_rendered_in_bounded_time(hostile, size):
     text = hostile * (size // len(hostile))
-    began = time.perf_counter()
+    began = time.process_time()
 
     shown = markdown.render(text)
 
-    assert time.perf_counter() - began < 3
+    assert time.process_time() - began < 3
     assert shown
 
 

@@ -6,8 +6,9 @@ import random
 
 import pytest
 
+from protoagent.console.feeds import merged
 from protoagent.console.rendering import Look
-from protoagent.console.transcript import TurnView, merged
+from protoagent.console.transcript import TurnView
 from tests.console import dom
 from tests.console.stories import STORIES, Event, journal, received, started
 

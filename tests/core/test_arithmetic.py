@@ -194,11 +194,11 @@ trees = st.recursive(
 @settings(max_examples=300, deadline=None)
 @given(trees)
 def test_no_expression_takes_long(text):
-    began = time.perf_counter()
+    began = time.process_time()
     with contextlib.suppress(BadValue):
         answer(text)
 
-    assert time.perf_counter() - began < 0.5  # about 1 ms on a quiet machine
+    assert time.process_time() - began < 0.5  # about 1 ms on a quiet machine
 
 
 HOSTILE = [
@@ -249,13 +249,13 @@ ORDINARY = [
 
 def test_twenty_hostile_and_twenty_ordinary_expressions_take_100_ms_together():
     def run():
-        began = time.perf_counter()
+        began = time.process_time()
         for expression in HOSTILE + ORDINARY:
             try:
                 answer(expression)
             except BadValue:
                 assert expression in HOSTILE
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     assert len(HOSTILE) == len(ORDINARY) == 20
     assert min(run() for _ in range(5)) < 0.1

@@ -180,9 +180,9 @@ HOSTILE = {
 def test_a_hostile_page_takes_time_in_proportion_to_its_length(name):
     def seconds(length):
         html = HOSTILE[name] * (length // len(HOSTILE[name]))
-        began = time.perf_counter()
+        began = time.process_time()
         readable(html)
-        return time.perf_counter() - began
+        return time.process_time() - began
 
     small, large = min(seconds(100_000) for _ in range(2)), seconds(400_000)
 

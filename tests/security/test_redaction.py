@@ -503,10 +503,10 @@ def walk(pattern):
 def best_of(function, repeats=7, number=20):
     times = []
     for _ in range(repeats):
-        began = time.perf_counter()
+        began = time.process_time()
         for _ in range(number):
             function()
-        times.append((time.perf_counter() - began) / number)
+        times.append((time.process_time() - began) / number)
     return min(times)
 
 
@@ -526,7 +526,7 @@ def test_ordinary_text_costs_little():
 def test_hostile_text_is_masked_in_linear_time(piece):
     text = piece * (200_000 // len(piece))
 
-    began = time.perf_counter()
+    began = time.process_time()
     mask_text(text)
 
-    assert time.perf_counter() - began < 10
+    assert time.process_time() - began < 10

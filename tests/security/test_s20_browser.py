@@ -125,6 +125,20 @@ def open_all(page: Page) -> None:
     page.wait_for_load_state("networkidle")
 
 
+def test_a_payload_that_gets_through_would_be_noticed(stage, watch):
+    watched = watch("/chat/")
+    live(watched.page)
+
+    watched.page.evaluate(
+        "(html) => document.body.insertAdjacentHTML('beforeend', html)", stage.plain[3]
+    )
+    with pytest.raises(AssertionError) as caught:
+        watched.check()
+
+    for what in ("refused", "attributes", "problems"):
+        assert what in str(caught.value)
+
+
 def test_messages_and_answers_are_text_while_they_come_and_afterwards(stage, watch):
     with stage.socket("talk") as socket:
         socket.ask("hello")

@@ -109,7 +109,7 @@ def new_page(request: HttpRequest) -> HttpResponse:
         "look": look,
         "status": status.blank(look),
         "stretch": None,
-        "model_label": catalog.resolve(None).name,
+        **_model(""),
     }
     return _render(request, context)
 
@@ -130,9 +130,16 @@ def _page(
         "look": look,
         "stretch": stretch,
         "status": status.of(row.pk, look),
-        "model_label": row.model or catalog.resolve(None).name,
+        **_model(row.model),
     }
     return _render(request, context)
+
+
+def _model(chosen: str) -> dict[str, Any]:
+    """What the composer says about the model, and whether there is none but the built-in one."""
+    model = catalog.resolve(None)
+    is_offline = not chosen and model.provider == "offline"
+    return {"model_label": chosen or model.name, "is_offline": is_offline}
 
 
 def _common(request: HttpRequest, current: str) -> dict[str, Any]:

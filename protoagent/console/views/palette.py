@@ -5,6 +5,7 @@ from __future__ import annotations
 from dataclasses import dataclass
 
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.views.decorators.http import require_safe
 
 from protoagent.console import sessions as lists
@@ -64,6 +65,7 @@ def _places(shell: Shell, text: str) -> tuple[Entry, ...]:
     entries = [Entry(p.label, p.icon, p.url, f"G {p.key.upper()}") for p in shell.panels]
     entries += [
         Entry("All sessions", "history", "/sessions/"),
+        Entry("Model setup", "plug", reverse("console:setup"), "which model answers"),
         Entry("Account", "user", "/account/"),
     ]
     return tuple(entry for entry in entries if _fits(text, entry.label))

@@ -300,6 +300,7 @@ def _beginning(turn: Turn, default_model: str, *, resumed: bool) -> list[NewEven
     return new_events
 
 
+@transaction.atomic
 def renew(holder: str, turn_ids: Iterable[str]) -> set[str]:
     """Extend the leases of these turns; the ids that are still this holder's."""
     held = Turn.objects.filter(pk__in=list(turn_ids), holder=holder, status=TurnStatus.RUNNING)
