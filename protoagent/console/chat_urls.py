@@ -15,6 +15,7 @@ urlpatterns = [
     path("chat/", messages.new, name="new"),
     path("chat/<str:key>/", chat.session, name="chat"),
     path("chat/<str:key>/messages/", chat.messages, name="messages"),
+    path("chat/<str:key>/news/", chat.news, name="news"),
     path("chat/<str:key>/messages/<int:number>/source/", chat.source, name="message-source"),
     path("chat/<str:key>/aside/", chat.aside, name="aside"),
     path("chat/<str:key>/send/", messages.send, name="send"),

@@ -181,7 +181,7 @@ def _tool(call: Call) -> Effect:
 
 
 def _is_offline() -> bool:
-    return catalog.resolve(None).provider == "offline"
+    return catalog.is_offline()
 
 
 COMMANDS: tuple[Command, ...] = (

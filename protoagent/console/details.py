@@ -89,7 +89,7 @@ class Run:
 
     @property
     def model(self) -> str:
-        return self.turn.model or self.turn.session.model or catalog.resolve(None).name
+        return self.turn.model or self.turn.session.model or catalog.default_name()
 
 
 @dataclass(frozen=True)

@@ -64,14 +64,13 @@ class LinkConsumer(GuardedConsumer):
         self._queue: asyncio.Queue[str] = asyncio.Queue(MAX_QUEUED)
         self._sending = asyncio.Lock()
         self._joined: dict[str, tuple[Feed, Listener]] = {}
+        self._tasks: list[asyncio.Task[None]] = []
         self._zone = await in_db(_zone_of)(self.grant.session_key)
-        self._tasks = [
-            asyncio.get_running_loop().create_task(work)
-            for work in (self._write(), self._keep_alive())
-        ]
         await self._board.bulletin.join(self._tell)
         waiting = self._board.bulletin.waiting_count
         await self.send_frame({"t": "hello", "now": _now(), "waiting": waiting})
+        loop = asyncio.get_running_loop()
+        self._tasks += [loop.create_task(self._write()), loop.create_task(self._keep_alive())]
 
     async def closed(self, code: int) -> None:
         for task in self._tasks:

@@ -31,6 +31,7 @@ Env = MutableMapping[str, Any]
 MAX_HIGHLIGHT_CHARS = 50_000  # 200 KB took 0.4 s here and 1.1 s in a slow browser
 MAX_BLOCK_CHARS = 64_000  # a longer single block is shown as plain text
 LONG_CODE_LINES = 24
+WIDE_CODE_CHARS = 90
 FINAL, LEVELS = "final", "levels"
 
 _SCHEMES = ("http", "https", "mailto")
@@ -114,19 +115,24 @@ def render_block(source: str, env: Env, *, final: bool = True) -> str:
     return _cleaner.clean(_parser.render(source, env)).rstrip("\n")
 
 
-def open_code(language: str) -> tuple[str, str]:
-    """What stands before and behind the text of a code block that is being written."""
-    bar = f'<span class="code__lang">{html.escape(language) or "text"}</span>'
-    copy = (
-        '<button class="btn btn--ghost btn--sm code__copy" type="button" data-act="copy">'
-        "Copy</button>"
-    )
+def open_code(
+    language: str, acts: Sequence[str] = (), *, css_class: str = "code"
+) -> tuple[str, str]:
+    """What stands before and behind the text of a code block; `acts` are further buttons."""
+    buttons = [_button(act, act.capitalize(), "") for act in acts]
+    buttons.append(_button("copy", "Copy", " code__copy"))
     label = f"{language} code" if language else "code"
     return (
-        f'<div class="code"><div class="code__bar">{bar}{copy}</div>'
+        f'<div class="{css_class}"><div class="code__bar">'
+        f'<span class="code__lang">{html.escape(language) or "text"}</span>{"".join(buttons)}</div>'
         f'<pre tabindex="0" aria-label="{html.escape(label)}"><code>',
         "</code></pre></div>",
     )
+
+
+def _button(act: str, label: str, css_class: str) -> str:
+    css = f"btn btn--ghost btn--sm{css_class}"
+    return f'<button class="{css}" type="button" data-act="{act}">{label}</button>'
 
 
 def code_text(text: str) -> str:
@@ -157,19 +163,14 @@ def language_of(info: str) -> str:
 
 def code_block(text: str, language: str, *, final: bool) -> str:
     """A code block with its bar; coloured when it is final and not too long."""
-    before, after = open_code(language)
     if not final:
+        before, after = open_code(language)
         return before + code_text(text) + after
-    if text.count("\n") > LONG_CODE_LINES:
-        before = before.replace('class="code"', 'class="code code--long"', 1)
-        expand = (
-            '<button class="btn btn--ghost btn--sm" type="button" data-act="expand">Expand</button>'
-        )
-        before = before.replace(
-            '<button class="btn btn--ghost btn--sm code__copy"',
-            expand + ('<button class="btn btn--ghost btn--sm code__copy"'),
-            1,
-        )
+    lines = text.splitlines()
+    is_long = len(lines) > LONG_CODE_LINES
+    acts = ["wrap"] if any(len(line) > WIDE_CODE_CHARS for line in lines) else []
+    acts += ["expand"] if is_long else []
+    before, after = open_code(language, acts, css_class="code code--long" if is_long else "code")
     return before + _coloured(text, language) + after
 
 

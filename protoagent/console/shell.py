@@ -126,6 +126,11 @@ class Shell:
         return [command for command in COMMANDS if command.is_available]
 
     @property
+    def next_theme(self) -> str:
+        """What the button in the navigation switches to: system, light, dark, system …"""
+        return {"light": "dark", "dark": "system"}.get(theme_of(self._request), "light")
+
+    @property
     def modules(self) -> list[str]:
         """The scripts that `main.js` asks for, so that a page can ask for all of them at once."""
         return [f"js/{name}.js" for name in MODULES]
@@ -154,7 +159,12 @@ def last_session() -> ChatSession | None:
     return rows.order_by("-last_event_at", "-pk").first()
 
 
-def shell(request: HttpRequest) -> dict[str, Any]:
-    """The context processor: `shell`, and the `theme` that the browser asked for."""
+def theme_of(request: HttpRequest) -> str:
+    """The theme that this browser has chosen; blank is the system's."""
     theme = request.COOKIES.get(THEME_COOKIE, "")
-    return {"shell": Shell(request), "theme": theme if theme in THEMES else ""}
+    return theme if theme in THEMES else ""
+
+
+def shell(request: HttpRequest) -> dict[str, Any]:
+    """The context processor: `shell`, and the `theme` of the page."""
+    return {"shell": Shell(request), "theme": theme_of(request)}

@@ -83,6 +83,22 @@ def resolve(name: str | None = None) -> ChatModel:
     return model
 
 
+def default_name() -> str:
+    """The name of the configured model; blank when the configuration makes none."""
+    try:
+        return resolve().name
+    except BadValue:
+        return ""
+
+
+def is_offline() -> bool:
+    """Whether the built-in model answers, because no other one is connected."""
+    try:
+        return resolve().provider == "offline"
+    except BadValue:
+        return False
+
+
 def fallbacks() -> list[ChatModel]:
     """The models to ask when the first one fails, in order; never the first one again.
 

@@ -96,7 +96,7 @@ class Runner:
             log.error("turn task failed turn_id=%s", turn_id, exc_info=error)
 
     async def _claim_and_run(self, turn_id: str) -> None:
-        model = catalog.resolve(None).name
+        model = catalog.default_name()
         claim = await database_sync_to_async(turns.claim)(
             turn_id, holder=self.holder, default_model=model
         )

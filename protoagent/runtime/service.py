@@ -53,7 +53,7 @@ def send(session: ChatSession, message: Message) -> Accepted:
         session,
         clean,
         holder=mine.holder if mine else "",
-        default_model=catalog.resolve(None).name,
+        default_model=catalog.default_name(),
     )
     if accepted.claim is not None and mine is not None:
         mine.start_soon(accepted.claim)

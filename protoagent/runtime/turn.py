@@ -104,7 +104,7 @@ async def _resume(here: Leg) -> Ending | None:
     here.messages = list(past.kept or [opening])
     here.segments = [m["content"] for m in here.messages if _is_answer(m)]
     here.unread = past.unread
-    model = here.claim.model or catalog.resolve(None).name
+    model = here.claim.model or catalog.default_name()
     event = turns.resumed_event(here.claim, model, past.rewind_to)
     await store(session_id=here.hold.session_id, events=[event], hold=here.hold)
     if past.fruitless < MAX_FRUITLESS_LEGS or here.stop.is_set():

@@ -65,6 +65,16 @@ class Request(WebRequest):  # type: ignore[misc]
             return self.refuse(413, f"a request has at most {MAX_BODY // MIB} MiB")
         return super().process()
 
+    def handle_reply(self, message: Message) -> None:
+        """Send a part of the response.
+
+        The answer to HEAD has no body: what came after its headers, the client would take
+        for the answer to its next request on this connection.
+        """
+        if self.method == b"HEAD" and message.get("body"):
+            message = {**message, "body": b""}
+        super().handle_reply(message)
+
     def refuse(self, status: int, detail: str) -> None:
         """Answer without asking the application. `detail` must not need escaping in HTML."""
         headers = [*RETRY_AFTER] if status == 503 else RETRY_AFTER[:1]

@@ -57,9 +57,14 @@ export class Link {
   }
   closed(code) {
     if (this.isLeaving) return;
-    if (code === 4401 || code === 4403) {
+    if (code === 4401) {
       this.isSignedOut = true;
       this.listeners.connection("signed-out", 0);
+      return;
+    }
+    if (code === 4403) { // trying again by itself would not help
+      this.tries = 0;
+      this.listeners.connection("refused", 0);
       return;
     }
     const wait = Math.min(LONGEST_WAIT_MS, 500 * 2 ** this.tries++) * (0.5 + Math.random() / 2);

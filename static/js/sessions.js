@@ -23,6 +23,8 @@ function filterRows(text) {
 
 // — live refresh: no row moves away under the pointer, nor a form that is being filled in —
 let isStale = false;
+let ownUntil = 0; // what the person does here moves rows at once, also under the pointer
+document.addEventListener("session.changed", (event) => { if (event.detail?.own) ownUntil = performance.now() + 2000; });
 function isBusy() {
   const here = list();
   const hovered = finePointer.matches && here?.matches(":hover");
@@ -45,6 +47,7 @@ function refreshInPlace(html) {
 function catchUp() {
   if (!isStale || isBusy()) return;
   isStale = false;
+  ownUntil = performance.now() + 500;
   window.htmx.trigger(document.body, "sessions.refresh");
 }
 
@@ -60,9 +63,8 @@ document.addEventListener("htmx:beforeSwap", (event) => {
   if (target?.id !== "session-list") return;
   if (isOutdated(event.detail)) { event.detail.shouldSwap = false; return; }
   if (requestConfig.elt?.id !== "session-list") return;
-  const cause = requestConfig.triggeringEvent;
-  const isOwn = cause?.type === "sessions.refresh" || cause?.detail?.own;
-  if (xhr.status !== 200 || (isOwn && !$("[data-busy]", target)) || !isBusy()) return;
+  const isOwn = performance.now() < ownUntil && !$("[data-busy]", target);
+  if (xhr.status !== 200 || isOwn || !isBusy()) return;
   event.detail.shouldSwap = false;
   refreshInPlace(xhr.responseText);
 });

@@ -23,6 +23,8 @@ export function setTheme(wanted) {
 }
 
 channel?.addEventListener("message", (event) => { if (event.data.theme) show(event.data.theme); });
-document.addEventListener("click", (event) => {
-  if (event.target.closest('[data-act="theme"]')) setTheme("next");
+document.addEventListener("submit", (event) => {
+  if (!event.target.matches("[data-theme-form]")) return;
+  event.preventDefault();
+  setTheme("next");
 });

@@ -53,6 +53,12 @@ document.addEventListener("toast", (event) => {
   const { text, kind, undo } = event.detail ?? {};
   if (text) toast(text, kind, undo);
 });
+document.addEventListener("htmx:load", () => {
+  const notice = $("[data-notice]");
+  if (!notice) return;
+  toast(notice.dataset.notice, "warn");
+  notice.remove();
+});
 document.addEventListener("htmx:sendError", () => toast("No connection to the server.", "err"));
 document.addEventListener("htmx:responseError", (event) => {
   const { xhr } = event.detail;

@@ -72,6 +72,27 @@ on("reset", (frame) => {
   stream.dataset.seq = frame.s;
   arrived(stream);
 });
+let isAsking = false;
+on("ask", async () => {
+  if (!session || isAsking || stream.hasAttribute("data-partial")) return;
+  isAsking = true;
+  const asked = session;
+  try {
+    const url = `${$("#chat").dataset.base}news/?after=${link.cursors.get(session)}`;
+    const response = await fetch(url, { credentials: "same-origin", headers: { Accept: "application/json" } });
+    if (response.ok && asked === session && !link.isLive) takeNews(await response.json());
+  } catch { /* the banner says that there is no connection */ } finally { isAsking = false; }
+});
+function takeNews({ seq, html, state }) {
+  if (html !== null && seq > link.cursors.get(session)) {
+    link.cursors.set(session, seq);
+    queue = [];
+    change(stream, `<div class="chat__stream" id="stream" data-session="${session}" data-seq="${seq}">${html}</div>`);
+    stream = byId("stream");
+  }
+  document.dispatchEvent(new CustomEvent("session.status", { detail: state }));
+}
+
 on("gone", (frame) => {
   if (frame.sid !== session) return;
   link.leave(session);

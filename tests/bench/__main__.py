@@ -72,14 +72,16 @@ class Bench:
 
     async def run(self) -> None:
         """Every repeat has a fresh server and database, and the limit measured beside it."""
+        url = self.options.database_url
         with stage.gateway() as gateway:
+            others = (gateway.target.pid, *filter(None, [stage.database_pid(url)]))
             for repeat in range(self.options.repeats):
                 await self._scenarios(gateway.target, repeat)
-                with stage.server(gateway.base, self.options.database_url) as server:
-                    first = await stage.start(server, gateway)
+                with stage.server(gateway.base, url) as server:
+                    first = await stage.start(server, others)
                     server.stop()
                     self._wait()
-                    again = await stage.start(server, gateway)
+                    again = await stage.start(server, others)
                     if STARTUP in self.options.scenarios:
                         first.put(self._one(first.target, repeat), goals.FIRST_START)
                         again.put(self._one(again.target, repeat), goals.NEXT_START)

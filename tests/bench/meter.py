@@ -23,6 +23,17 @@ def family(pid: int) -> list[int]:
     return found
 
 
+def name_of(pid: int) -> str:
+    """What the process calls itself."""
+    return _read(PROC / str(pid) / "comm").strip()
+
+
+def parent(pid: int) -> int | None:
+    """The process that has started this one; None when there is no such process."""
+    fields = _read(PROC / str(pid) / "stat").rpartition(")")[2].split()
+    return int(fields[1]) if fields else None
+
+
 def processor_s(pids: Iterable[int]) -> float:
     """Processor seconds that these processes have used so far; an ended one counts as none."""
     return sum(_ticks(pid) for pid in pids) / TICKS_PER_S
@@ -45,7 +56,7 @@ def by_role(pid: int) -> dict[str, list[int]]:
     """The processes of one `serve`, by what they are called: web, worker, job, ticker."""
     roles: dict[str, list[int]] = defaultdict(list)
     for member in family(pid):
-        name = _read(PROC / str(member) / "comm").strip()
+        name = name_of(member)
         roles["supervisor" if member == pid else name.removeprefix("protoagent-")].append(member)
     return dict(roles)
 

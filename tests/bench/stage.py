@@ -100,6 +100,15 @@ def _fresh_database(url: str) -> Iterator[dict[str, str]]:
         execute(f'DROP DATABASE IF EXISTS "{name}" WITH (FORCE)')
 
 
+def database_pid(url: str) -> int | None:
+    """The PostgreSQL server behind `url` when it is a process of this machine."""
+    if not url.startswith("postgres"):
+        return None
+    with psycopg.connect(url) as connection:
+        pid = meter.parent(connection.info.backend_pid)
+    return pid if pid and meter.name_of(pid) == "postgres" else None
+
+
 @dataclass(frozen=True)
 class Start:
     """A server that has just been started, and how long that took."""
@@ -116,12 +125,12 @@ class Start:
         run.put(scenario, ELSEWHERE, self.elsewhere_percent, "% of a core")
 
 
-async def start(one: Server, gateway: Gateway) -> Start:
-    """The server runs and has had one turn.
+async def start(one: Server, others: tuple[int, ...]) -> Start:
+    """The server runs and has had one turn. `others` belong to the benchmark too.
 
     Raises RuntimeError, with what the server printed, when it does not get there in a minute.
     """
-    clock, began = meter.Clock(os.getpid()), time.perf_counter()
+    clock, began = meter.Clock(os.getpid(), others), time.perf_counter()
     one.start(wait=False)
     assert one.process is not None
     while not _answers(one.port):
@@ -129,7 +138,6 @@ async def start(one: Server, gateway: Gateway) -> Start:
             raise RuntimeError(f"the server does not answer:\n{one.log}")
         await asyncio.sleep(POLL_S)
     answered_s = time.perf_counter() - began
-    others = (gateway.target.pid,)
     running = Target(OURS, partial(ChatDriver, one.url, one.token), one.process.pid, others)
     async with running.open() as driver:
         turn = await driver.turn("say 1", new_session())

@@ -6,7 +6,7 @@ import re
 
 import pytest
 
-from tests.browser.conftest import OpenChat
+from tests.browser.conftest import Console, OpenChat
 
 pytestmark = pytest.mark.browser
 
@@ -262,14 +262,43 @@ def test_a_deleted_session_tells_its_page(chat: OpenChat) -> None:
     )
 
 
-def test_signing_out_elsewhere_leads_to_the_sign_in_and_keeps_the_draft(chat: OpenChat) -> None:
+def test_a_session_that_is_ended_elsewhere_leads_to_the_sign_in_and_keeps_the_draft(
+    chat: OpenChat, console: Console
+) -> None:
     opened = chat("/chat/", own_session=True)
     opened.ask("reply x")
     opened.field.fill("a draft that must stay")
-    context = opened.page.context
 
-    other = chat("/account/", context=context, live=False)
-    other.page.get_by_role("button", name="Sign out", exact=True).last.click()
+    elsewhere = chat("/account/", own_session=True, live=False)
+    elsewhere.page.get_by_role("button", name="Sign out everywhere").click()
+    console.state = None
     opened.page.wait_for_url("**/login/?next=*", timeout=10_000)
 
     assert opened.page.evaluate("Object.values(localStorage)") == ["a draft that must stay"]
+
+
+def test_signing_out_of_this_browser_takes_its_drafts_along(chat: OpenChat) -> None:
+    opened = chat("/chat/", own_session=True)
+    opened.ask("reply x")
+    opened.field.fill("a draft that must go")
+
+    account = chat("/account/", context=opened.page.context, live=False)
+    account.page.get_by_role("button", name="Sign out", exact=True).last.click()
+    opened.page.wait_for_url("**/login/?next=*", timeout=10_000)
+
+    assert opened.page.evaluate("Object.keys(localStorage)") == []
+
+
+def test_without_a_link_the_page_asks_for_news(chat: OpenChat) -> None:
+    opened = chat("/chat/")
+    opened.ask("reply with a link")
+    opened.page.route_web_socket(re.compile(r"/ws/$"), lambda socket: socket.close(code=1011))
+    opened.page.reload()
+    opened.page.wait_for_selector("#link-banner:visible")
+
+    opened.send("reply without one")
+    opened.until_answered(2)
+
+    assert opened.answers[-1] == "without one"
+    assert opened.page.locator("#link-banner").is_visible()
+    opened.page.unroute_all()

@@ -247,13 +247,27 @@ def test_links_to_calls_and_cards_find_their_message(tab: Tab) -> None:
 
 
 @pytest.mark.parametrize("anchor", ["m-99999", "call-none", "hitl-none", "x<y", "m-" + "9" * 30])
-def test_a_link_to_what_is_gone_leads_to_the_session(tab: Tab, anchor: str) -> None:
+def test_a_link_to_what_is_gone_shows_the_session_and_says_so(tab: Tab, anchor: str) -> None:
     talk(1)
 
     page = tab.get("/chat/s1/", at=anchor)
 
-    assert page.status == 302
-    assert page.headers["Location"] == "/chat/s1/"
+    assert page.status == 200
+    assert texts(page) == ["question 0"]
+    assert "not here any more" in page.one("[data-notice]").get("data-notice")
+
+
+def test_a_page_without_a_link_can_ask_for_news(tab: Tab) -> None:
+    session = talk(1)
+    session.refresh_from_db()
+
+    some = json.loads(tab.get("/chat/s1/news/", after="1").text)
+    none = json.loads(tab.get("/chat/s1/news/", after=str(session.last_seq)).text)
+
+    assert some["seq"] == none["seq"] == session.last_seq
+    assert "answer 0" in some["html"]
+    assert none["html"] is None
+    assert none["state"]["turn"] == "idle"
 
 
 def test_a_message_can_be_had_as_it_was_written(tab: Tab) -> None:

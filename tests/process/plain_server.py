@@ -3,6 +3,7 @@
 ws  /flood    sends 64 KiB messages for ever and counts them in COUNT_FILE
 ws  /echo     answers each message with its kind and length
 http /wait    never answers
+http /pieces  answers with a body in two pieces
 http /        answers with the length of the body
 """
 
@@ -29,6 +30,8 @@ async def application(scope: dict[str, Any], receive: Any, send: Any) -> None:
         await (_flood if scope["path"] == "/flood" else _echo)(receive, send)
     elif scope["path"] == "/wait":
         await asyncio.sleep(3600)
+    elif scope["path"] == "/pieces":
+        await _pieces(send)
     else:
         await _measure(receive, send)
 
@@ -55,6 +58,13 @@ async def _measure(receive: Any, send: Any) -> None:
         more = event["more_body"]
     await send({"type": "http.response.start", "status": 200, "headers": []})
     await send({"type": "http.response.body", "body": str(length).encode()})
+
+
+async def _pieces(send: Any) -> None:
+    headers = [(b"content-length", b"10")]
+    await send({"type": "http.response.start", "status": 200, "headers": headers})
+    await send({"type": "http.response.body", "body": b"first", "more_body": True})
+    await send({"type": "http.response.body", "body": b"other"})
 
 
 async def nothing() -> None:

@@ -187,3 +187,15 @@ def test_the_server_does_not_say_what_it_runs_on(plain):
     connection.request("GET", "/")
 
     assert connection.getresponse().headers["Server"] is None
+
+
+def test_the_answer_to_head_has_no_body_that_the_next_request_would_get(plain):
+    with socket.create_connection(("127.0.0.1", plain.port), timeout=20) as connection:
+        connection.sendall(b"HEAD /pieces HTTP/1.1\r\nHost: x\r\n\r\n")
+        connection.sendall(b"GET /pieces HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n")
+        answer = b"".join(iter(lambda: connection.recv(65536), b""))
+
+    head, _, rest = answer.partition(b"\r\n\r\n")
+    assert b"content-length: 10" in head.lower()
+    assert rest.startswith(b"HTTP/1.1 200 ")
+    assert rest.endswith(b"\r\n\r\nfirstother")

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from asgiref.sync import async_to_sync
-from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.http import HttpRequest, HttpResponse, JsonResponse
 from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
@@ -31,12 +31,12 @@ def session(request: HttpRequest, key: str) -> HttpResponse:
     """A session: its newest messages, those before `before`, or those around `at`."""
     row = find(key)
     look = look_of(request, key)
+    notice = ""
     try:
         stretch = _stretch(request, row, look)
     except NotFound as error:
-        response = HttpResponseRedirect(lists.chat_url(key))
-        return htmx.toast(response, str(error), kind="warn")
-    return _page(request, row, look, stretch)
+        stretch, notice = snapshot.newest(row, look), str(error)
+    return _page(request, row, look, stretch, notice)
 
 
 def _stretch(request: HttpRequest, row: ChatSession, look: Look) -> snapshot.Stretch:
@@ -57,6 +57,26 @@ def messages(request: HttpRequest, key: str) -> HttpResponse:
     response["X-Seq"] = str(stretch.seq)
     patch_vary_headers(response, htmx.VARY)
     return response
+
+
+@require_safe
+@watchers
+def news(request: HttpRequest, key: str) -> HttpResponse:
+    """What a page asks for now and then while its live link is down.
+
+    `html` is the newest stretch, or null when the page shows all of it (`after`).
+    """
+    row, look = find(key), look_of(request, key)
+    stretch = None
+    if request.GET.get("after", "") != str(row.last_seq):
+        stretch = snapshot.newest(row, look)
+    return JsonResponse(
+        {
+            "seq": stretch.seq if stretch else row.last_seq,
+            "html": stretch.stream() if stretch else None,
+            "state": status.of(row.pk, look).frame()["v"],
+        }
+    )
 
 
 @require_safe
@@ -90,7 +110,7 @@ def model_menu(request: HttpRequest) -> HttpResponse:
         names = async_to_sync(catalog.list_models)()
     except AgentError as error:
         problem = str(error)
-    default = catalog.resolve(None).name
+    default = catalog.default_name()
     context = {
         "names": [name for name in names if name != default],
         "default": default,
@@ -120,12 +140,13 @@ def find(key: str) -> ChatSession:
 
 
 def _page(
-    request: HttpRequest, row: ChatSession, look: Look, stretch: snapshot.Stretch
+    request: HttpRequest, row: ChatSession, look: Look, stretch: snapshot.Stretch, notice: str
 ) -> HttpResponse:
     context = {
         **_common(request, row.key),
         "session": row,
         "details": details.of(row, look),
+        "notice": notice,
         "aside_off": request.COOKIES.get(ASIDE_COOKIE) == "off",
         "look": look,
         "stretch": stretch,
@@ -137,9 +158,8 @@ def _page(
 
 def _model(chosen: str) -> dict[str, Any]:
     """What the composer says about the model, and whether there is none but the built-in one."""
-    model = catalog.resolve(None)
-    is_offline = not chosen and model.provider == "offline"
-    return {"model_label": chosen or model.name, "is_offline": is_offline}
+    label = chosen or catalog.default_name() or "default"
+    return {"model_label": label, "is_offline": not chosen and catalog.is_offline()}
 
 
 def _common(request: HttpRequest, current: str) -> dict[str, Any]:

@@ -64,9 +64,9 @@ def _fits(text: str, *where: str) -> bool:
 def _places(shell: Shell, text: str) -> tuple[Entry, ...]:
     entries = [Entry(p.label, p.icon, p.url, f"G {p.key.upper()}") for p in shell.panels]
     entries += [
-        Entry("All sessions", "history", "/sessions/"),
+        Entry("All sessions", "history", reverse("console:sessions")),
         Entry("Model setup", "plug", reverse("console:setup"), "which model answers"),
-        Entry("Account", "user", "/account/"),
+        Entry("Account", "user", reverse("account")),
     ]
     return tuple(entry for entry in entries if _fits(text, entry.label))
 

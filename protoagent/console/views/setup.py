@@ -156,7 +156,7 @@ def _offered(offer: Offer, use: Use) -> Offered:
     is_used = use.provider == offer.provider
     if offer.key_from:
         text = f"{offer.key_from} is set in the environment."
-        model = offer.models[0] if offer.models else "the-name-of-a-model"
+        model = offer.models[0] if offer.models else ""
         return Offered(name, text, is_used, (Lines("config.yaml", _yaml(offer.provider, model)),))
     shown = offer.models[:MAX_OFFERED_MODELS]
     choices = tuple(Lines("config.yaml", _yaml(offer.provider, model)) for model in shown)
@@ -169,7 +169,7 @@ def _offered(offer: Offer, use: Use) -> Offered:
 
 
 def _yaml(provider: str, name: str) -> str:
-    return f"model:\n  provider: {provider}\n  name: {quoted(name)}"
+    return f"model:\n  provider: {provider}" + (f"\n  name: {quoted(name)}" if name else "")
 
 
 def quoted(text: str) -> str:
