@@ -26,10 +26,8 @@ from tests.clients.state import unfinished
 from tests.security import walk
 from tests.services import shared
 from tests.services.servers import Server, servers
-from tests.trial import unproven
 
 pytestmark = [
-    unproven,
     pytest.mark.process,
     pytest.mark.timeout(400),
     pytest.mark.skipif(sys.platform != "linux", reason="reads /proc"),
