@@ -86,8 +86,9 @@ class Step:
 
 
 def check_steps(steps: Any) -> list[dict[str, Any]]:
-    """The steps as they are stored and shown: `{title, description, schema}` each.
+    """The steps as they are stored and shown: `{title, description, schema, order}` each.
 
+    `order` lists the fields: a PostgreSQL `jsonb` column does not keep the order of keys.
     Raises BadValue with a sentence for the agent: no step, too many steps, fields or
     options, nested objects, `$ref`, arrays that are no choice, two fields of one name.
     """
@@ -107,6 +108,7 @@ def check_steps(steps: Any) -> list[dict[str, Any]]:
             "title": str(step.get("title") or f"Step {number}"),
             "description": str(step.get("description") or ""),
             "schema": step["schema"],
+            "order": list(step["schema"]["properties"]),
         }
         for number, step in enumerate(steps, 1)
     ]
@@ -191,10 +193,19 @@ def _step(step: Any, number: int) -> Step:
         raise BadValue(f"step {number} has {len(properties)} fields; at most {MAX_FIELDS} fit")
     required = step["schema"].get("required")
     wanted = set(map(str, required)) if isinstance(required, list) else set()
-    fields = tuple(_field(name, raw, name in wanted) for name, raw in properties.items())
+    fields = tuple(
+        _field(name, properties[name], name in wanted) for name in _ordered(properties, step)
+    )
     return Step(
         str(step.get("title") or f"Step {number}"), str(step.get("description") or ""), fields
     )
+
+
+def _ordered(properties: Mapping[str, Any], step: Mapping[str, Any]) -> list[str]:
+    """The names of the fields in the order in which the agent wrote them."""
+    order = step.get("order")
+    named = [name for name in order if isinstance(name, str)] if isinstance(order, list) else []
+    return list(dict.fromkeys([*(name for name in named if name in properties), *properties]))
 
 
 def _field(name: Any, raw: Any, required: bool) -> Field:

@@ -54,6 +54,7 @@ class Bulletin:
         self._listeners: set[Send] = set()
         self._loop = asyncio.get_running_loop()
         self._wake = asyncio.Event()
+        self._has_looked = asyncio.Event()
         self._signs = Signs()
         self._task: asyncio.Task[None] | None = None
         self._stop_hearing: Callable[[], None] | None = None
@@ -65,11 +66,12 @@ class Bulletin:
 
     async def join(self, send: Send) -> None:
         """`send` is called with each frame from now on."""
+        self._listeners.add(send)
         if self._task is None or self._task.done():
-            self._signs = await in_db(_read)(self._feeds.sessions())
+            self._has_looked.clear()
             self._stop_hearing = events.listen(self._hear)
             self._task = self._loop.create_task(self._run(), name="console-bulletin")
-        self._listeners.add(send)
+        await self._has_looked.wait()
 
     def leave(self, send: Send) -> None:
         self._listeners.discard(send)
@@ -95,6 +97,12 @@ class Bulletin:
             self.close()
 
     async def _run(self) -> None:
+        try:
+            self._signs = await in_db(_read)(self._feeds.sessions())
+        except DatabaseError:
+            log.exception("the first look for changes failed; trying again")
+        finally:
+            self._has_looked.set()
         while True:
             try:
                 await asyncio.wait_for(self._wake.wait(), LOOK_EVERY_S)

@@ -54,7 +54,8 @@ _ATTRIBUTES = {
 _FORMATTER = HtmlFormatter(nowrap=True)
 _ALIGN = {"text-align:right": "num", "text-align:center": "mid"}
 _PAIRS = {")": "(", "]": "[", "}": "{"}
-_URL = re.compile(r"https?://[^\s<>\"'`]+", re.IGNORECASE)
+# Quotation marks and the full-width punctuation of Chinese and Japanese stand behind an address.
+_URL = re.compile(r"https?://[^\s<>\"'`“”«»„「」『』【】《》（）、。，；：！？]+", re.IGNORECASE)
 _HIDDEN_CANDIDATE = re.compile(r"[^\x20-\x7e\n\t]")
 
 _cleaner = nh3.Cleaner(
@@ -272,7 +273,7 @@ def _without_trailing_marks(url: str) -> str:
     while url:
         last = url[-1]
         is_closing = last in _PAIRS and url.count(last) > url.count(_PAIRS[last])
-        if not is_closing and last not in ".,;:!?*_~":
+        if not is_closing and last not in ".,;:!?*_~’‘…":
             break
         url = url[:-1]
     return url
@@ -306,8 +307,7 @@ def _image(self: Any, tokens: Sequence[Token], index: int, options: Any, env: En
 
 def _table_open(self: Any, tokens: Sequence[Token], index: int, options: Any, env: Env) -> str:
     return (
-        '<div class="prose__table" tabindex="0" role="region" aria-label="Table, scrollable">'
-        "<table>"
+        '<div class="prose__table" tabindex="0" role="group" aria-label="Table, scrollable"><table>'
     )
 
 

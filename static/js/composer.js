@@ -63,7 +63,10 @@ async function submit(mode) {
   const key = draftKey();
   const id = failed?.text === text ? failed.id : newId();
   const fields = { text, mode, client_id: id };
-  if (form().dataset.ask && mode !== "queue") fields.answers = form().dataset.ask;
+  if (form().dataset.ask && mode !== "queue") {
+    fields.answers = form().dataset.ask;
+    document.dispatchEvent(new CustomEvent("hitl.answering", { detail: fields.answers }));
+  }
   for (const name of ["model", "incognito"]) if (form().elements[name].value) fields[name] = form().elements[name].value;
   setText("");
   store.set(key, text); // until the server has it

@@ -12,6 +12,7 @@ const finePointer = matchMedia("(pointer: fine)");
 // — drafts: saved 400 ms after the last key, and at once when the page goes away —
 const drafts = new Map(); // card id → { timer, running, typed, saved }: how often typed and saved
 const sending = new Set(); // cards of which a post is on its way
+const mine = new Set(); // cards that this tab has ended: what the link says of them is no news
 
 function draftOf(card) {
   if (!drafts.has(card.id)) drafts.set(card.id, { typed: 0, saved: 0 });
@@ -162,7 +163,7 @@ document.addEventListener("submit", (event) => {
 function settle(card) {
   const where = card.dataset.focus;
   card.removeAttribute("data-focus");
-  card.dataset.own = "";
+  if (card.dataset.state !== "open") mine.add(card.id);
   if (card.dataset.announce) say(card.dataset.announce);
   const asked = $("[data-hitl-keep]", card);
   const invalid = asked ?? $('[aria-invalid="true"]', card);
@@ -222,7 +223,13 @@ function look() {
     const hasMoved = !last || Math.abs(last.top - top) > 4 || Math.abs(last.left - left) > 4;
     if (hasMoved) seen.set(card.id, { top, left, since: now, born: last?.born ?? now });
     const isSettling = now - seen.get(card.id).since < CALM_MS;
-    if (card.hasAttribute("data-settling") !== isSettling) card.toggleAttribute("data-settling", isSettling);
+    const buttons = $$("button[name=decision]", card);
+    if (card.hasAttribute("data-settling") === isSettling && buttons.every((button) => button.hasAttribute("aria-disabled") === isSettling)) continue;
+    card.toggleAttribute("data-settling", isSettling);
+    for (const button of buttons) {
+      if (isSettling) button.setAttribute("aria-disabled", "true");
+      else button.removeAttribute("aria-disabled");
+    }
   }
 }
 function refuseEarly(event) {
@@ -242,6 +249,7 @@ document.addEventListener("submit", refuseEarly, true);
 setInterval(look, 100);
 
 // — answered in another tab —
+document.addEventListener("hitl.answering", (event) => mine.add(`hitl-${event.detail}`)); // by the composer
 const states = new Map();
 function notice() {
   for (const card of $$(".hitl[id][data-state]")) {
@@ -251,7 +259,8 @@ function notice() {
     states.set(card.id, state);
     if (before !== "open" || state === "open") continue;
     drafts.delete(card.id);
-    if (card.hasAttribute("data-focus") || card.hasAttribute("data-own")) continue;
+    if (mine.delete(card.id) || card.hasAttribute("data-focus")) continue;
+    if (state !== "answered" && state !== "dismissed") continue; // stopped, or it answered itself
     const line = $("[data-hitl-elsewhere]", card);
     if (line) { line.hidden = false; say(line.textContent); }
   }

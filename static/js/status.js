@@ -16,7 +16,7 @@ document.addEventListener("session.status", ({ detail: v }) => {
     const element = document.getElementById(id) && morph(document.getElementById(id), html);
     if (element) tick(element);
   }
-  const title = $("#session-title bdi");
+  const title = $("#session-title");
   if (title && title.textContent !== v.title) {
     title.textContent = v.title;
     document.title = document.title.replace(/^(\(\d+\) )?.* · /, (_, count) => `${count ?? ""}${v.title} · `);

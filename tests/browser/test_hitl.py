@@ -157,7 +157,7 @@ def test_escape_asks_before_it_throws_something_away(chat: OpenChat) -> None:
     expect(card.get_by_label("Your answer")).to_have_value("almost")
     card.get_by_role("button", name="Dismiss").press("Enter")
     expect(page.get_by_text("Dismiss, and lose what you entered?")).to_be_visible()
-    page.get_by_role("group").get_by_role("button", name="Dismiss").press("Enter")
+    page.locator(".hitl__foot--ask").get_by_role("button", name="Dismiss").press("Enter")
     opened.until("idle")
 
     expect(page.locator(".hitl--done header")).to_contain_text("dismissed by operator")

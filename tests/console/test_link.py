@@ -267,6 +267,24 @@ def _ask(session: ChatSession, turn_id: str) -> None:
     pauses.publish_attention(session.pk)
 
 
+async def test_pages_that_open_at_the_same_moment_share_one_bulletin():
+    tabs = await asyncio.gather(*(open_tab() for _ in range(5)))
+    session, _ = await in_db(begin)()
+
+    await in_db(sessions.rename)(session, "Another name")
+    for one in tabs:
+        await one.until("bus")
+        await one.quiet()
+
+    names = [task.get_name() for task in asyncio.all_tasks()]
+    assert names.count("console-bulletin") == 1
+    assert all(one.topics == tabs[0].topics for one in tabs)
+    for one in tabs:
+        await one.socket.disconnect()
+    await asyncio.sleep(0)
+    assert "console-bulletin" not in [task.get_name() for task in asyncio.all_tasks()]
+
+
 async def test_every_page_hears_that_something_waits(tab):
     session, hold = await in_db(begin)()
 

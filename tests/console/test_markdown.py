@@ -174,6 +174,9 @@ def test_a_link_tells_its_host_without_look_alike_letters():
         ("(https://a.example/x(y))", "https://a.example/x(y)"),
         ("https://a.example/a_b_c, and", "https://a.example/a_b_c"),
         ("**https://a.example/**", "https://a.example/"),
+        ("“Read https://a.example/x”", "https://a.example/x"),
+        ("（https://a.example/x）。", "https://a.example/x"),
+        ("it is https://a.example/x’s page", "https://a.example/x’s"),
     ],
 )
 def test_bare_addresses_become_links_without_the_sentence_around_them(text, href):

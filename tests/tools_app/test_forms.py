@@ -348,3 +348,22 @@ def test_an_unknown_type_is_noted_in_the_log(caplog):
     forms.normalise(steps(x={"type": "colour"}))
 
     assert "type=colour" in caplog.text
+
+
+def test_fields_keep_their_order_in_a_column_that_sorts_keys():
+    properties = {"zeta": {"type": "boolean"}, "a": {"showWhen": {"field": "zeta"}}, "mid": {}}
+    stored = forms.check_steps([{"schema": {"properties": properties}}])
+
+    sorted_by_the_database = json.loads(json.dumps(stored, sort_keys=True))
+
+    assert [one.name for one in forms.normalise(sorted_by_the_database)[0].fields] == [
+        *("zeta", "a", "mid"),
+    ]
+    assert forms.check_answers(sorted_by_the_database, {"zeta": True, "a": "x"})[1] == {}
+
+
+@pytest.mark.parametrize("order", [None, "a", [1], [[], {}], ["nobody"], ["a", "a"]])
+def test_an_order_without_sense_is_ignored(order):
+    step = {"schema": {"properties": {"b": {}, "a": {}}}, "order": order}
+
+    assert {one.name for one in forms.normalise([step])[0].fields} == {"a", "b"}

@@ -76,7 +76,7 @@ async def test_a_form_is_asked_and_its_fields_come_back_as_json():
         {
             "kind": "form",
             "title": "Storage",
-            "steps": [{"title": "Step 1", "description": "", **STEPS[0]}],
+            "steps": [{"title": "Step 1", "description": "", **STEPS[0], "order": ["engine"]}],
             "description": "",
         }
     ]
