@@ -173,6 +173,12 @@ class Ending:
     def element_id(self) -> str:
         return f"e-{self.seq}"
 
+    @property
+    def reason(self) -> str:
+        """The error as a sentence of its own; an address at its beginning stays as it is."""
+        is_address = "://" in self.error.partition(" ")[0]
+        return self.error if is_address else self.error[:1].upper() + self.error[1:]
+
     def html(self, look: Look) -> str:
         time = rendering.time_tag(self.at, look.zone)
         return fragment("_ending.html", {"ending": self, "look": look, "time": time})

@@ -103,7 +103,7 @@ async def _ask_with_fallbacks(
     primary: ModelFailed | None = None
     for model in [catalog.resolve(leg.claim.model or None), *catalog.fallbacks()]:
         if primary is not None:
-            _note(leg, f"{primary} Going on with {model.name}.", "fallback")
+            _note(leg, f"{_closed(primary)} Going on with {model.name}.", "fallback")
         try:
             return await _ask_with_retries(leg, model, messages, note)
         except ModelFailed as error:
@@ -131,7 +131,7 @@ async def _ask_with_retries(
             if not error.retryable or stream.content_seen or attempt >= retries:
                 raise
             log.info("model call retried turn_id=%s attempt=%d", leg.hold.turn_id, attempt + 1)
-            _note(leg, f"{error} Trying again.", "retry")
+            _note(leg, f"{_closed(error)} Trying again.", "retry")
             await clock.sleep(FIRST_RETRY_S * 2**attempt)
         except BaseException:
             stream.discard()
@@ -139,6 +139,11 @@ async def _ask_with_retries(
         else:
             return reply, model, stream
     raise ModelFailed("the model did not answer")
+
+
+def _closed(error: ModelFailed) -> str:
+    """The error as a sentence that another one may follow."""
+    return f"{str(error).rstrip('.')}."
 
 
 async def _watched(

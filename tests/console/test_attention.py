@@ -63,7 +63,7 @@ def test_an_approval_is_shown_whole_and_can_be_decided_on_the_spot(tab: Tab) -> 
     assert "x" * 5000 in page.one("pre").text_content()
     assert "⟦U+202E⟧" in page.one("pre").text_content()
     assert form.get("hx-target") == f"#attention-{row.pk}"
-    assert decided.one("section").get("id") == f"attention-{row.pk}"
+    assert decided.one(".hitl").get("id") == f"attention-{row.pk}"
     row.refresh_from_db()
     assert (row.state, row.value) == ("answered", "denied")
 

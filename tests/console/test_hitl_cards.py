@@ -82,7 +82,7 @@ def test_an_answer_reaches_the_agent_without_surrounding_space(tab: Tab) -> None
     assert answer_of(row) == "blue"
     assert page.words("dd") == "blue"
     assert "answered by ada" in page.words("header")
-    assert page.one("section").get("data-focus") == "composer"
+    assert page.one(".hitl").get("data-focus") == "composer"
     assert "attention.changed" in page.headers["HX-Trigger"]
 
 
@@ -119,7 +119,7 @@ def test_a_typed_answer_survives_a_reload_and_asks_before_it_is_dismissed(tab: T
     assert tab.get(path_of(row)).words("textarea") == "blue"
     gone = tab.post(path_of(row, "dismiss"), {"answer": "blue", "confirmed": "1"})
 
-    assert gone.one("section").get("data-state") == "dismissed"
+    assert gone.one(".hitl").get("data-state") == "dismissed"
 
 
 def test_an_untouched_question_is_dismissed_at_once(tab: Tab) -> None:
@@ -208,7 +208,7 @@ def test_no_button_of_an_approval_is_the_default(tab: Tab) -> None:
 
     assert not page.has("[autofocus]")
     assert not page.has("form input:not([type=hidden])")
-    assert page.one("section").get("data-settling") is not None
+    assert page.one(".hitl").get("data-settling") is not None
     assert [b.get("data-chord") for b in page.all("button[name=decision]")] == [
         "deny",
         None,
@@ -328,7 +328,7 @@ def test_a_card_has_one_root_with_its_address_and_a_labelled_heading(tab: Tab, m
 
     page = tab.get(path_of(row))
 
-    root = page.one("section")
+    root = page.one(".hitl")
     assert root.get("id") == f"hitl-{row.pk}"
     assert page.one(f"#{root.get('aria-labelledby')}").tag == "h2"
     assert root.get("data-state") == "open"

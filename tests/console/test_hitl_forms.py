@@ -109,7 +109,7 @@ def test_submit_sends_all_steps_as_one_object(tab: Tab) -> None:
         "hour": "14:30",
         "phrase": "open sesame",
     }
-    assert done.one("section").get("data-state") == "answered"
+    assert done.one(".hitl").get("data-state") == "answered"
     lines = dict(
         zip(
             [e.text_content() for e in done.all("dt")],
@@ -136,7 +136,7 @@ def test_next_says_what_is_missing_beside_each_field(tab: Tab) -> None:
     assert (name.get("aria-invalid"), name.get("value")) == ("true", "x")
     described = name.get("aria-describedby").split()[0]
     assert "At least 2" in page.one(f"#{described}").text_content()
-    assert page.one("section").get("data-focus") == "card"
+    assert page.one(".hitl").get("data-focus") == "card"
     row.refresh_from_db()
     assert (row.state, row.step) == ("open", 0)
 
@@ -291,7 +291,7 @@ def test_with_script_a_changed_answer_redraws_the_step_at_once(tab: Tab) -> None
     page = tab.get(path_of(row, "step", "0"))
 
     assert page.has("[name='f.host']")
-    assert page.one("section").get("data-focus") is None
+    assert page.one(".hitl").get("data-focus") is None
 
 
 def test_a_hidden_field_is_neither_required_nor_sent(tab: Tab) -> None:
@@ -407,7 +407,7 @@ def test_an_untouched_form_is_dismissed_at_once_and_a_touched_one_asks(tab: Tab)
     asked = on(tab, touched).post(path_of(touched, "dismiss"), tab.fill(a="typed"))
     kept = tab.get(path_of(touched))
 
-    assert gone.one("section").get("data-state") == "dismissed"
+    assert gone.one(".hitl").get("data-state") == "dismissed"
     assert "lose what you entered" in asked.text
     assert kept.one("[name='f.a']").get("value") == "typed"
     tab.post(path_of(touched, "dismiss"), {"confirmed": "1"})
@@ -563,6 +563,6 @@ def test_what_is_over_leaves_a_record(tab: Tab, outcome: str, words: str) -> Non
 
     page = tab.get(path_of(row))
 
-    assert page.one("section").get("data-state") == outcome
+    assert page.one(".hitl").get("data-state") == outcome
     assert words in page.words("header")
     assert page.one("[data-hitl-elsewhere]").get("hidden") is not None

@@ -186,7 +186,7 @@ def test_text_that_a_crash_made_void_is_gone():
 def test_a_failed_turn_says_why_and_offers_to_try_again():
     page = snapshot(STORIES["failed"])
 
-    assert "The turn failed. the gateway said <no>" in " ".join(page.text.split())
+    assert "The turn failed. The gateway said <no>" in " ".join(page.text.split())
     assert page.by_class("banner--err")[0].by_class("btn")[0].attributes["data-turn"] == "t1"
 
 
