@@ -298,7 +298,8 @@ def wait_line(question: Interruption) -> str:
     """What an open question waits for, in one line."""
     payload = question.payload
     if question.kind == "question":
-        return one_line(str(payload.get("question", "")), 120) or "A question"
+        plain = str(payload.get("question", "")).replace("**", "").replace("`", "")
+        return one_line(plain, 120) or "A question"
     title = one_line(str(payload.get("title", "")), 120)
     steps = payload.get("steps")
     if question.kind == "form" and isinstance(steps, list) and len(steps) > 1:

@@ -82,12 +82,16 @@ async def prepare(claim: Claim, holder: str) -> Leg:
 
 @dataclass
 class Past:
-    """What earlier legs have left: messages, the place to write on from, steers to read again."""
+    """What earlier legs have left: messages, the place to write on from, steers to read again.
+
+    `usage` is theirs alone: this leg's own may not be stored yet when the turn's end is.
+    """
 
     kept: list[Message] | None
     rewind_to: int | None
     unread: list[str]
     fruitless: int
+    usage: tuple[int, int, int, float]
 
 
 async def _resume(here: Leg) -> Ending | None:
@@ -104,6 +108,7 @@ async def _resume(here: Leg) -> Ending | None:
     here.messages = list(past.kept or [opening])
     here.segments = [m["content"] for m in here.messages if _is_answer(m)]
     here.unread = past.unread
+    here.model_calls, here.input_tokens, here.output_tokens, here.cost_usd = past.usage
     model = here.claim.model or catalog.default_name()
     event = turns.resumed_event(here.claim, model, past.rewind_to)
     await store(session_id=here.hold.session_id, events=[event], hold=here.hold)
@@ -125,6 +130,7 @@ def _past_of(here: Leg) -> Past:
         turns.rewind_point(turn_id, calls),
         pending.delivered_to(turn_id)[steers:],
         turns.legs_without_progress(turn_id),
+        turns.usage_of(turn_id),
     )
 
 
@@ -291,16 +297,11 @@ def _says_nothing(message: Message) -> bool:
 
 
 def _totals(here: Leg) -> dict[str, Any]:
-    if here.claim.resumed:
-        calls, tokens_in, tokens_out, cost = turns.usage_of(here.hold.turn_id)
-    else:
-        calls, tokens_in = here.model_calls, here.input_tokens
-        tokens_out, cost = here.output_tokens, here.cost_usd
     return {
-        "model_calls": calls,
-        "input_tokens": min(tokens_in, MAX_COUNT),
-        "output_tokens": min(tokens_out, MAX_COUNT),
-        "cost_usd": round(cost, 6),
+        "model_calls": here.model_calls,
+        "input_tokens": min(here.input_tokens, MAX_COUNT),
+        "output_tokens": min(here.output_tokens, MAX_COUNT),
+        "cost_usd": round(here.cost_usd, 6),
     }
 
 

@@ -51,17 +51,24 @@ function catchUp() {
   window.htmx.trigger(document.body, "sessions.refresh");
 }
 
-// An answer to what the field said before: a slow refresh must not undo a search.
+// An answer to what was asked before: a slow refresh must not undo a search, a filter or a mode.
 function isOutdated({ requestConfig, pathInfo }) {
+  const { elt } = requestConfig;
+  if (elt?.id === "session-list" && requestConfig.path !== list()?.getAttribute("hx-get")) return true;
   const field = $("[data-sessions-filter]");
-  if (!field || !requestConfig.elt?.matches?.("#session-list, [data-sessions-filter]")) return false;
+  if (!field || !elt?.matches?.("#session-list, [data-sessions-filter]")) return false;
   const asked = new URL(pathInfo.finalRequestPath, location.href).searchParams.get("q") ?? "";
   return asked.trim() !== field.value.trim();
 }
 document.addEventListener("htmx:beforeSwap", (event) => {
   const { requestConfig, xhr, target } = event.detail;
   if (target?.id !== "session-list") return;
-  if (isOutdated(event.detail)) { event.detail.shouldSwap = false; return; }
+  if (isOutdated(event.detail)) {
+    event.detail.shouldSwap = false;
+    isStale = true;
+    setTimeout(catchUp, 150);
+    return;
+  }
   if (requestConfig.elt?.id !== "session-list") return;
   const isOwn = performance.now() < ownUntil && !$("[data-busy]", target);
   if (xhr.status !== 200 || isOwn || !isBusy()) return;

@@ -9,9 +9,8 @@ import pytest
 from playwright.sync_api import Locator, Page, expect
 
 from tests.browser.conftest import Chat, OpenChat
-from tests.trial import unproven
 
-pytestmark = [pytest.mark.browser, unproven]
+pytestmark = pytest.mark.browser
 
 KEY = "sk-proj-" + "a1B2c3D4e5F6g7H8" * 3
 

@@ -140,6 +140,15 @@ def test_ages_are_short(since: timedelta, text: str) -> None:
 # — without script —
 
 
+def test_a_card_in_the_transcript_leads_to_its_page_where_there_is_no_script(tab: Tab) -> None:
+    row = ask_question()
+    tab.htmx = False
+
+    page = tab.get("/chat/s1/")
+
+    assert f'<noscript><p class="hitl__notice"><a href="/chat/s1/hitl/{row.pk}/">' in page.text
+
+
 def test_a_form_can_be_filled_in_on_a_page_of_its_own(tab: Tab) -> None:
     row = ask_form()
     tab.htmx = False

@@ -356,6 +356,21 @@ def test_a_message_that_cannot_be_used_says_why(
     assert Turn.objects.count() == 1
 
 
+def test_the_form_of_a_page_can_be_sent_as_it_stands(tab: Tab) -> None:
+    """Without script nobody but the page can give a message its id."""
+    tab.htmx = False
+    form = tab.get("/chat/").one("#composer")
+    hidden = {i.get("name"): i.get("value") for i in form.all("input[type=hidden]")}
+
+    first = tab.post(form.get("action"), {**hidden, "text": "hello"})
+    again = tab.post(form.get("action"), {**hidden, "text": "hello"})
+
+    assert (first.status, again.status) == (302, 302)
+    assert first.headers["Location"] == again.headers["Location"]
+    assert Turn.objects.get().text == "hello"
+    assert tab.get("/chat/").one("[name=client_id]").get("value") != hidden["client_id"]
+
+
 def test_a_form_that_is_posted_without_script_leads_back_to_the_session(tab: Tab) -> None:
     talk(1)
     tab.htmx = False

@@ -120,7 +120,7 @@ def test_dots_and_second_lines_say_what_happens() -> None:
     make("unread", last_seq=5, seen_seq=3)
     running = make("running")
     turns.accept(running, turns.Message("go"), holder="h:1:b")
-    ask_question("Which *colour*?", key="question")
+    ask_question("Which **colour**,\n`red` or *blue*?", key="question")
 
     assert [
         (row_of(k).dot, row_of(k).state) for k in ("read", "unread", "running", "question")
@@ -131,7 +131,7 @@ def test_dots_and_second_lines_say_what_happens() -> None:
         ("wait", "Waiting on you"),
     ]
     assert row_of("running").second_line == "Working, now"
-    assert row_of("question").second_line == "Which *colour*?"
+    assert row_of("question").second_line == "Which colour, red or *blue*?"
     assert row_of("unread", lists.Query(current="unread")).dot == ""
 
 

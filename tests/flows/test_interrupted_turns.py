@@ -8,7 +8,7 @@ from channels.db import database_sync_to_async as in_db
 
 from protoagent.core.ids import new_id
 from protoagent.journal.models import TurnEvent
-from protoagent.journal.services import agents, sessions
+from protoagent.journal.services import agents, pauses, sessions
 from protoagent.runtime import service
 from tests.clients.chat import answer_of
 from tests.fakes.model import call, hang, say
@@ -60,6 +60,28 @@ async def test_usage_of_an_answer_that_was_lost_does_not_shift_later_rewinds(cha
     event = await chat.ended()
 
     assert answer_of(await stored_events(chat), accepted.turn_id) == event["data"]["text"]
+
+
+async def test_a_turn_that_was_continued_counts_the_usage_of_every_leg(chat, crash):
+    chat.model.steps = [
+        call(("echo", '{"text": "a"}'), text="First."),
+        hang("lost"),
+        call(("ask_one", "{}")),
+        say("Second."),
+    ]
+    await chat.send()
+    await chat.until("text.delta", text="\n\nlost")
+    await crash()
+    await chat.until("turn.finished", status="waiting")
+    (row,) = await in_db(pauses.open_in_session)(chat.session.pk)
+
+    await in_db(service.answer)(chat.session, row.pk, "because", by="ada")
+    await chat.ended()
+
+    turn, said = await chat.turn(), chat.of("usage")
+    assert len(said) == turn.model_calls == 3
+    assert turn.input_tokens == sum(data["input_tokens"] for data in said) > 0
+    assert turn.output_tokens == sum(data["output_tokens"] for data in said) > 0
 
 
 def _add_usage(chat, turn_id: str) -> None:

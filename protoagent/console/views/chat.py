@@ -16,6 +16,7 @@ from protoagent.console.rendering import Look
 from protoagent.console.shell import look_of
 from protoagent.console.views import sessions as session_views
 from protoagent.core.errors import AgentError, NotFound
+from protoagent.core.ids import new_id
 from protoagent.journal.models import ChatSession
 from protoagent.journal.services import agents, sessions
 from protoagent.providers import catalog
@@ -164,7 +165,7 @@ def _model(chosen: str) -> dict[str, Any]:
 
 def _common(request: HttpRequest, current: str) -> dict[str, Any]:
     query = lists.Query.of(request.GET, current=current)
-    return session_views.list_context(request, query)
+    return {**session_views.list_context(request, query), "client_id": new_id("m")}
 
 
 def _render(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:

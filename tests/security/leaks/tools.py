@@ -38,7 +38,7 @@ async def leak_crash(kind: str) -> str:
     raise RuntimeError(f"connection to {TEXTS[kind]} failed")
 
 
-@tool(group="test")
+@tool(group="rendering")
 async def leak_component(kind: str) -> str:
     """Show a component that holds a secret, in JSON with every character escaped."""
     text = TEXTS[kind]
