@@ -112,10 +112,17 @@ async def _resume(here: Leg) -> Ending | None:
     model = here.claim.model or catalog.default_name()
     event = turns.resumed_event(here.claim, model, past.rewind_to)
     await store(session_id=here.hold.session_id, events=[event], hold=here.hold)
-    if past.fruitless < MAX_FRUITLESS_LEGS or here.stop.is_set():
-        return None
-    reason = f"interrupted: the server ended {past.fruitless} times in a row during this step"
-    return Ending(TurnStatus.INTERRUPTED, reason)
+    reason = "" if here.stop.is_set() else _why_give_up(here.claim.crashes, past.fruitless)
+    return Ending(TurnStatus.INTERRUPTED, reason) if reason else None
+
+
+def _why_give_up(crashes: int, fruitless: int) -> str:
+    """The same step again and again, or every step once: the turn ends its process. Else ""."""
+    if fruitless >= MAX_FRUITLESS_LEGS:
+        return f"interrupted: the server ended {fruitless} times in a row during this step"
+    if crashes > MAX_CRASHES:
+        return f"interrupted: the server ended {crashes} times while this turn ran"
+    return ""
 
 
 def _past_of(here: Leg) -> Past:
@@ -140,9 +147,6 @@ def _is_answer(message: Message) -> bool:
 
 async def _drive(here: Leg, began: float) -> Ending | None:
     """Run the graph until it ends, or pause; None means that the turn waits now."""
-    if here.claim.crashes > MAX_CRASHES:
-        reason = f"the server ended {here.claim.crashes} times while this turn ran"
-        return Ending(TurnStatus.INTERRUPTED, reason)
     first = None if here.has_checkpoint else {"messages": here.messages[:]}
     while not here.stop.is_set():
         here.asked.clear()
