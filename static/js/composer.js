@@ -11,6 +11,8 @@ let escapedAt = -Infinity;
 let failed = null; // { text, id }: what was refused, so that sending it again is the same message
 let editing = null; // the client_id of a pending message that is being changed
 let putAside = "";
+let sent = Promise.resolve(); // the posts before this one: messages arrive in the order of sending
+let opened = { from: "", to: "" }; // the session that the first message of a new one has made
 
 const form = () => $("#composer");
 const field = () => $("#composer-text");
@@ -73,7 +75,7 @@ async function submit(mode) {
   setFollowing(true);
   toEnd();
   try {
-    const answer = await post(url, fields);
+    const answer = await inTurn(url, fields);
     failed = null;
     if (store.get(key) === text) store.set(key, null);
     return accepted(answer);
@@ -82,12 +84,24 @@ async function submit(mode) {
   }
 }
 
+function inTurn(url, fields) {
+  const mine = sent.then(() => post(opened.from === url ? opened.to : url, fields));
+  sent = mine.catch(() => undefined);
+  return mine;
+}
+
 function accepted(answer) {
   if (answer.mode === "command") return runEffect(answer, { base: base() });
   if (answer.mode === "queue" && !answer.duplicate) say("Queued for after this turn");
-  if (!base() && answer.url) return runEffect({ effect: "goto", url: answer.url }, {});
+  if (!base() && answer.url) return enter(answer.url);
   if (!link.isLive) say("Sent. It appears here when the link is back.");
   return undefined;
+}
+
+// Until the page of the new session is there, what is sent belongs to it already.
+function enter(url) {
+  opened = { from: form().action, to: `${url}send/` };
+  return runEffect({ effect: "goto", url }, {});
 }
 
 // The text comes back, in front of what has been typed since.
@@ -214,6 +228,7 @@ function attach() {
   area.dataset.ready = "1";
   editing = null;
   failed = null;
+  if (form().action === opened.from) opened = { from: "", to: "" };
   if (!area.value) area.value = store.get(draftKey()) ?? "";
   grow();
 }

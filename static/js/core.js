@@ -66,7 +66,13 @@ export async function post(url, fields = {}, options = {}) {
   throw new Refused(response.status, answer.detail ?? `the server answered ${response.status}`);
 }
 
+let isLeaving = false;
+addEventListener("pageshow", () => { isLeaving = false; });
+
+// Once: a second navigation would abort the first.
 export function signIn() {
+  if (isLeaving) return;
+  isLeaving = true;
   location.assign(`/login/?next=${encodeURIComponent(location.pathname + location.search)}`);
 }
 

@@ -83,6 +83,29 @@ def test_two_posts_of_the_first_message_make_one_session(chat: OpenChat) -> None
     assert opened.page.locator(".msg--user").count() == 1
 
 
+def test_what_follows_the_first_message_at_once_comes_behind_it_in_its_session(
+    chat: OpenChat,
+) -> None:
+    opened = chat("/chat/")
+
+    def slowly(route: Any) -> None:
+        opened.page.wait_for_timeout(400)
+        route.continue_()
+
+    opened.page.route(
+        re.compile(r"/chat/$"),
+        lambda r: slowly(r) if r.request.method == "POST" else r.continue_(),
+    )
+    for text in ("reply one", "reply two", "reply three"):
+        opened.send(text)
+    opened.until_answered(3)
+
+    assert opened.answers == ["one", "two", "three"]
+    opened.page.goto(f"{opened.url}/chat/")
+    opened.ask("reply elsewhere")
+    assert opened.answers == ["elsewhere"]
+
+
 def test_a_draft_survives_navigation_and_reload_until_it_is_sent(chat: OpenChat) -> None:
     opened = chat("/chat/")
     opened.ask("reply here")
@@ -174,7 +197,7 @@ def test_enter_steers_while_the_agent_works(chat: OpenChat, console: Console) ->
 
 def test_alt_enter_queues_and_the_queue_can_be_edited_moved_and_withdrawn(chat: OpenChat) -> None:
     opened = chat("/chat/")
-    opened.send("say 400 every 15 ms").until("working")
+    opened.send("say 4000 every 15 ms").until("working")
     for text in ("reply alpha", "reply beta", "reply gamma"):
         opened.send(text, "Alt+Enter")
     wait_for_pending(opened, 3)
