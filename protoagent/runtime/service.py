@@ -14,7 +14,7 @@ from protoagent.journal.models import (
     QueuedMessage,
     TurnStatus,
 )
-from protoagent.journal.services import pauses, pending, sessions, turns
+from protoagent.journal.services import pauses, pending, sessions, stuck, turns
 from protoagent.journal.services.pauses import Resolution
 from protoagent.journal.services.turns import Accepted, Message
 from protoagent.providers import catalog
@@ -201,8 +201,8 @@ def recover(*, grace_s: float = 1.0) -> int:
     Called twice a second by the ticker: lost kicks, expired leases, stranded messages. A
     turn is kicked again only after five seconds, or a busy worker's queue would fill up.
     """
-    due = turns.due_for_a_kick(grace_s=grace_s)
-    for session_id in turns.sessions_with_stranded_messages(grace_s=grace_s):
+    due = stuck.due_for_a_kick(grace_s=grace_s)
+    for session_id in stuck.sessions_with_stranded_messages(grace_s=grace_s):
         if turn_id := turns.promote_next(session_id):
             due.append(turn_id)
     now = clock.monotonic()
@@ -223,7 +223,7 @@ def adopt() -> int:
     mine = runner.here()
     if mine is None:
         return 0
-    due = turns.due_for_a_kick(grace_s=ADOPT_AFTER_S, begun_only=True)
+    due = stuck.due_for_a_kick(grace_s=ADOPT_AFTER_S, begun_only=True)
     for turn_id in due:
         mine.start_soon(turn_id)
     return len(due)
