@@ -13,6 +13,7 @@ from typing import Any, Protocol
 import orjson
 
 from protoagent.core.errors import Blocked, ModelFailed
+from protoagent.core.pace import pace
 from protoagent.providers import pool
 from protoagent.providers.faults import Faults
 from protoagent.providers.sse import EventSplitter
@@ -136,7 +137,7 @@ class Wire:
     async def _events(self, pieces: AsyncIterator[bytes], first: bytes, receiver: Receiver) -> bool:
         """Whether the last event came before the stream was over."""
         splitter = EventSplitter()
-        take = receiver.event
+        take, others = receiver.event, pace()
         for event in splitter.feed(first):
             if take(event):
                 await _drain(pieces)
@@ -146,6 +147,8 @@ class Wire:
                 if take(event):
                     await _drain(pieces)
                     return True
+            if receiver.has_content:
+                await others.give_way()
         # What is no JSON at the end was cut off; whether that matters the receiver knows.
         return any(is_json(event) and take(event) for event in splitter.finish())
 

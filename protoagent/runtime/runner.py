@@ -10,6 +10,7 @@ from channels.db import database_sync_to_async
 from django.db import DatabaseError
 
 from protoagent.core import clock
+from protoagent.core.pace import pace
 from protoagent.journal.models import QueuedKind, QueuedMessage, QueuedState
 from protoagent.journal.services import processes, turns
 from protoagent.journal.services.turns import Claim
@@ -104,7 +105,8 @@ class Runner:
             await self._run(claim)
 
     async def _run(self, claim: Claim) -> None:
-        leg = await turn.prepare(claim, self.holder)
+        with pace().begin():
+            leg = await turn.prepare(claim, self.holder)
         self.legs[claim.hold.turn_id] = leg
         self._ensure_watch()
         try:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 
 from protoagent.core import clock
+from protoagent.core.pace import pace
 from protoagent.journal.services.events import NewEvent
 from protoagent.journal.writer import submit
 from protoagent.runtime.leg import Leg
@@ -82,10 +83,14 @@ class AnswerStream:
             self._timer = self._loop.call_later(wait, self._send)
 
     def _send(self) -> None:
+        is_first = not self._last_sent
         self._last_sent = clock.monotonic()
         events = self._take()
-        if events:
-            submit(session_id=self._leg.hold.session_id, events=events, hold=self._leg.hold)
+        if not events:
+            return
+        stored = submit(session_id=self._leg.hold.session_id, events=events, hold=self._leg.hold)
+        if is_first:
+            stored.add_done_callback(pace().begin().end)
 
     def _take(self) -> list[NewEvent]:
         self._cancel_timer()

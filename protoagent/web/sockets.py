@@ -18,6 +18,7 @@ from protoagent.core import events
 from protoagent.core.context import Actor, Scope
 from protoagent.core.errors import AgentError, BadValue, Forbidden, Unauthenticated
 from protoagent.core.ids import new_id
+from protoagent.core.pace import pace
 from protoagent.security.redaction import mask_text, mask_value
 from protoagent.web import bodies
 from protoagent.web.auth import socket_grant
@@ -106,10 +107,11 @@ class GuardedConsumer(AsyncWebsocketConsumer):
         frame: Any = None
         try:
             frame = _object(text_data)
-            await self._recheck()
-            if self.is_open:
-                self._check_frame(frame)
-                await self.received(frame)
+            with pace().begin():
+                await self._recheck()
+                if self.is_open:
+                    self._check_frame(frame)
+                    await self.received(frame)
         except AgentError as error:
             await self.send_error(error, frame)
         except Exception:  # one frame's failure must not end the socket
