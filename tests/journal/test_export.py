@@ -139,6 +139,24 @@ def test_messages_on_their_way_say_what_became_of_them() -> None:
     assert "*The model was busy; asking again.*" in text
 
 
+def test_a_message_that_was_edited_on_its_way_stands_as_it_was_read() -> None:
+    session = make_session()
+    hold = begin(session)
+    received = {"mode": "steer", "origin": "operator"}
+    note = {"text": "Read.", "kind": "delivered", "client_ids": ["m1"], "texts": ["longer please"]}
+    tell(
+        session,
+        hold,
+        ("message.received", {**received, "text": "shorter please", "client_id": "m1"}),
+        ("note", note),
+    )
+
+    text = markdown(session)
+
+    assert " · steered\n\nlonger please" in text
+    assert "shorter" not in text
+
+
 @pytest.mark.parametrize(
     ("outcome", "value", "expected"),
     [

@@ -6,6 +6,7 @@ from collections import defaultdict
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import datetime
+from itertools import zip_longest
 from typing import Any
 
 from protoagent.journal.models import ChatSession, Turn, TurnEvent
@@ -118,9 +119,11 @@ class _Builder:
         if fate not in ("delivered", "withdrawn"):
             self._put("note", event)
             return
-        for client_id in event.data.get("client_ids", []):
+        texts = event.data.get("texts") or ()  # what was read: the message may have been edited
+        for client_id, text in zip_longest(event.data.get("client_ids") or (), texts):
             if entry := self._messages.get(str(client_id)):
                 entry.data["fate"] = fate
+                entry.data["text"] = entry.data["text"] if text is None else text
 
     def _started(self, event: TurnEvent) -> None:
         limit = event.data.get("rewind_to")
