@@ -30,7 +30,7 @@ run: $(RUN_STAMP) ## start the console: make run PORT=7870 HOST=127.0.0.1
 	@exec env -u PYTHONDONTWRITEBYTECODE $(PY) -m protoagent serve $(if $(HOST),--host '$(HOST)') $(if $(PORT),--port '$(PORT)')
 
 test: $(DEV_STAMP) ## the whole suite, on DATABASE_URL when that is set
-	$(PY) -m pytest -n $(WORKERS) --dist loadfile $(T)
+	$(PY) -m pytest -n $(WORKERS) --dist loadfile --no-loadscope-reorder $(T)
 
 check: $(DEV_STAMP) ## lint, import contracts, types, Django's checks, templates
 	$(PY) -m tests.check

@@ -31,12 +31,22 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Leave out what does not touch the test database, when that is asked for."""
+    """Leave out what does not touch the test database, when that is asked for.
+
+    Files that take long come first: a worker that got one at the end would be alone with it.
+    """
+    items.sort(key=lambda item: (*_slowness(item), str(item.path)))
     if not config.getoption("--only-database"):
         return
     kept = [item for item in items if _uses_the_database(item)]
     config.hook.pytest_deselected(items=[item for item in items if item not in set(kept)])
     items[:] = kept
+
+
+def _slowness(item: pytest.Item) -> tuple[bool, bool]:
+    is_browser = item.get_closest_marker("browser") is not None
+    is_process = item.get_closest_marker("process") is not None
+    return not is_process, not is_browser
 
 
 def _uses_the_database(item: pytest.Item) -> bool:
