@@ -38,6 +38,7 @@ INSTALLED_APPS = [
     "protoagent",
     "protoagent.accounts",
     "protoagent.journal",
+    "protoagent.uploads",
     "tools_app",
 ]
 

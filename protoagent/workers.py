@@ -10,6 +10,7 @@ from protoagent.accounts.services import browsers, sign_ins
 from protoagent.journal.services import sessions
 from protoagent.providers import pool
 from protoagent.runtime import runner, service
+from protoagent.uploads import services as uploads
 
 
 def run_turn(turn_id: str) -> None:
@@ -39,5 +40,6 @@ def tick() -> int:
 def tidy() -> None:
     """Once a minute: remove for good what nobody can bring back any more."""
     sessions.purge_deleted()
+    uploads.purge()
     browsers.prune()
     sign_ins.prune()

@@ -20,6 +20,7 @@ from protoagent.journal.models import (
     TurnStatus,
 )
 from protoagent.journal.services import agents, pauses
+from protoagent.uploads.models import Attachment, AttachmentContent
 from tools_app.models import CallStatus, ToolCall
 
 _numbers = itertools.count(1)
@@ -119,3 +120,22 @@ def make_heartbeat(**fields: Any) -> Heartbeat:
     """A process that has just shown life."""
     values = {"role": "worker", "host": "here", "pid": next(_numbers), "boot_id": "b", **fields}
     return Heartbeat.objects.create(**values)
+
+
+def make_attachment(*, body: bytes = b"hello", **fields: Any) -> Attachment:
+    """A text file of a session, as it is kept; without a session it is still to be sent."""
+    values: dict[str, Any] = {
+        "owner": "ada",
+        "name": f"notes{next(_numbers)}.txt",
+        "content_type": "text/plain",
+        "kind": "text",
+        "size": len(body),
+        **fields,
+    }
+    if "session" not in values:
+        values["session"] = make_session()
+    if values["kind"] == "text":
+        values.setdefault("chars", len(body.decode()))
+    row = Attachment.objects.create(**values)
+    AttachmentContent.objects.create(attachment=row, body=body)
+    return row

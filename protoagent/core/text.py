@@ -6,6 +6,7 @@ import math
 import unicodedata
 from typing import Any
 
+KIB = 1024
 _SPECIAL = {0x200B, 0x200C, 0x200D, 0x2060, 0xFEFF, 0x00AD, 0x180E, 0x115F, 0x1160, 0x3164}
 
 
@@ -19,6 +20,15 @@ def truncate(text: str, max_chars: int, ending: str = "…") -> str:
 def one_line(text: str, max_chars: int = 120) -> str:
     """`text` with white space collapsed, cut to `max_chars`."""
     return truncate(" ".join(text.split()), max_chars)
+
+
+def size_text(size: int) -> str:
+    """`840 bytes`, `4 KB` or `1.2 MB`."""
+    if size < KIB:
+        return f"{size} bytes"
+    if round(size / KIB) < KIB:
+        return f"{round(size / KIB)} KB"
+    return f"{size / KIB**2:.1f}".removesuffix(".0") + " MB"
 
 
 def storable(text: str) -> str:

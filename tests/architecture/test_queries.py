@@ -22,6 +22,7 @@ MAKERS = {
     "QueuedMessage": factories.make_queued,
     "Heartbeat": factories.make_heartbeat,
     "ToolCall": factories.make_call,
+    "Attachment": factories.make_attachment,
 }
 LISTS = [model for model in admin.site._registry if model.__name__ in MAKERS]
 
@@ -38,7 +39,7 @@ def test_admin_list_takes_the_same_queries_for_any_number_of_rows(model):
 
 
 def test_every_table_with_conversations_has_a_list_in_this_test():
-    rooms = {"journal", "tools_app"}
+    rooms = {"journal", "tools_app", "uploads"}
     registered = {
         model.__name__
         for model in admin.site._registry

@@ -11,6 +11,7 @@ TABLES = (
     "journal_interruption",
     "journal_queuedmessage",
     "tools_app_toolcall",
+    "uploads_attachment",
 )
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from protoagent.config.schema import egress, identity, model, routing, tools
+from protoagent.config.schema import attachments, egress, identity, model, routing, tools
 from protoagent.config.schema.entry import Entry, Kind, Scope, Section
 
 SECTIONS: tuple[Section, ...] = (
@@ -10,6 +10,7 @@ SECTIONS: tuple[Section, ...] = (
     model.SECTION,
     routing.SECTION,
     tools.SECTION,
+    attachments.SECTION,
     egress.SECTION,
 )
 ENTRIES: dict[str, Entry] = {entry.key: entry for section in SECTIONS for entry in section.entries}
