@@ -93,14 +93,23 @@ class Blocked(AgentError):
 class ModelFailed(AgentError):
     """The model or its gateway did not answer usefully.
 
-    `retryable` tells whether the same request may succeed a moment later.
+    `retryable` tells whether the same request may succeed a moment later, `refused` that
+    something in the request was not to the model's liking.
     """
 
     code = "model_failed"
     status = 502
 
-    def __init__(self, message: str, *, retryable: bool = False, overflow: bool = False) -> None:
+    def __init__(
+        self,
+        message: str,
+        *,
+        retryable: bool = False,
+        overflow: bool = False,
+        refused: bool = False,
+    ) -> None:
         super().__init__(message)
+        self.refused = refused
         self.retryable = retryable
         self.overflow = overflow
 

@@ -122,7 +122,8 @@ class Turn(models.Model):
     Whoever moves it to `running` by compare-and-set owns it until `lease_until`; `fence`
     grows with each claim, and a write with an older fence is refused. `wake_at` marks a
     waiting turn that has something to continue with. `messages` is, once the turn has
-    ended, what the model and the tools said, in the OpenAI chat format.
+    ended, what the model and the tools said, in the OpenAI chat format; a user message may
+    name `images` besides. `attachments` are summaries of the files that came with `text`.
     """
 
     id = models.CharField(primary_key=True, max_length=24, default=new_turn_id, editable=False)
@@ -131,6 +132,7 @@ class Turn(models.Model):
     status = models.CharField(max_length=12, choices=TurnStatus.choices, default=TurnStatus.QUEUED)
     origin = models.CharField(max_length=16, default=Origin.OPERATOR.value)
     text = models.TextField(blank=True)
+    attachments = models.JSONField(default=list, blank=True)
     client_id = models.CharField(max_length=128, blank=True)
     model = models.CharField(max_length=200, blank=True)
     announced = models.BooleanField(default=False)
@@ -317,7 +319,7 @@ class QueuedState(models.TextChoices):
 
 
 class QueuedMessage(models.Model):
-    """Operator text that is not delivered yet.
+    """Operator text that is not delivered yet, with summaries of its files.
 
     steer: folded in before the next model call of the running turn. held: came while a
     card was open, folded in after the answer. queue: becomes a turn of its own when the
@@ -332,7 +334,8 @@ class QueuedMessage(models.Model):
     state = models.CharField(
         max_length=10, choices=QueuedState.choices, default=QueuedState.PENDING
     )
-    text = models.TextField()
+    text = models.TextField(blank=True)
+    attachments = models.JSONField(default=list, blank=True)
     client_id = models.CharField(max_length=128)
     position = models.PositiveIntegerField(default=0)
     on_hold = models.BooleanField(default=False)

@@ -29,6 +29,7 @@ _FINAL_CODES = {
     "not_found_error",
     "billing_error",
 }
+_REFUSED = {400, 413, 415, 422}
 _RETRYABLE = {408, 409, 425, 429, 499}
 
 
@@ -57,7 +58,8 @@ class Faults:
         """The error for an HTTP status other than 200."""
         said, code = self._said(body)
         if is_overflow(status, f"{code} {said}"):
-            return ModelFailed(self._sentence("the conversation is too long", said), overflow=True)
+            sentence = self._sentence("the conversation is too long", said)
+            return ModelFailed(sentence, overflow=True, refused=status in _REFUSED)
         if 300 <= status < 400:
             return ModelFailed(f"{self.where} answers with a redirect ({status}); enter its target")
         if status in (401, 403):
@@ -68,7 +70,8 @@ class Faults:
             return self._limited(said, code, (headers or {}).get("retry-after", ""))
         what = f"{self.where} answers {self.model or 'the request'} with HTTP {status}"
         retryable = status >= 500 or status in _RETRYABLE
-        return ModelFailed(self._sentence(what, said), retryable=retryable)
+        refused = status in _REFUSED
+        return ModelFailed(self._sentence(what, said), retryable=retryable, refused=refused)
 
     def of_object(self, error: Any, *, has_content: bool) -> ModelFailed:
         """The error for an error object inside a stream or in a body with status 200."""
@@ -79,7 +82,9 @@ class Faults:
         is_final = 400 <= status < 500 and status not in _RETRYABLE
         is_final = is_final or code in _FINAL_CODES
         retryable = not is_final and not has_content
-        return ModelFailed(self._sentence("the model failed", said), retryable=retryable)
+        refused = status in _REFUSED or code == "invalid_request_error"
+        sentence = self._sentence("the model failed", said)
+        return ModelFailed(sentence, retryable=retryable, refused=refused)
 
     def of_network(self, reason: str, *, has_content: bool) -> ModelFailed:
         """The error for a connection that failed, broke off or fell silent."""

@@ -30,6 +30,7 @@ _EXAMPLES = {
     "fetch_url": "“Read https://example.org”",
     "ask_human": "“Ask me what my name is”",
 }
+_ATTACHED = re.compile(r"^\[(?:attached (?:file|image): |image )", re.MULTILINE)
 _CONNECT = """\
 To connect a model, do one of these; none needs a restart except the environment:
 
@@ -103,10 +104,14 @@ def _results(messages: list[dict[str, Any]]) -> list[tuple[str, str]]:
 
 
 def _newest_text(messages: list[dict[str, Any]]) -> str:
-    """What a person asked last, without the line that marks a message sent meanwhile."""
+    """What a person asked last, without the line that marks a message sent meanwhile.
+
+    Attached files stand below it and are no requests.
+    """
     texts = (_text(message) for message in reversed(messages) if message["role"] == "user")
     newest = next((text for text in texts if not _is_injected(text)), "")
-    return re.sub(r"\A\[[^\]\n]*\]\n", "", newest)
+    asked = _ATTACHED.split(newest, maxsplit=1)[0]
+    return re.sub(r"\A\[[^\]\n]*\]\n", "", asked)
 
 
 def _text(message: dict[str, Any]) -> str:

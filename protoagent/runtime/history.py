@@ -7,6 +7,7 @@ from typing import Any
 
 from protoagent.core.context import Origin
 from protoagent.journal.services import turns
+from protoagent.runtime import files
 from protoagent.runtime.leg import Message
 
 # A program with an operator's token speaks for the operator.
@@ -80,10 +81,13 @@ class HistoryCache:
 
 
 def _fit(turns_seen: list[list[Message]]) -> list[list[Message]]:
-    total = 0
+    total = images = 0
     kept: list[list[Message]] = []
     for messages in reversed(turns_seen):
+        count = sum(len(message.get("images") or ()) for message in messages)
         total += sum(_size(message) for message in messages)
+        total += files.chars_of_images(count, images)
+        images += count
         if total > MAX_HISTORY_CHARS and kept:
             break
         kept.append(messages)

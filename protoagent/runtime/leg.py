@@ -10,6 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass, field
 from typing import Any
 
+from protoagent.journal.services.pending import Said
 from protoagent.journal.services.turns import Claim, Hold
 from tools_app.registry import ToolSet
 
@@ -18,19 +19,25 @@ Message = dict[str, Any]
 
 @dataclass
 class Leg:
-    """A claimed turn while this process runs it."""
+    """A claimed turn while this process runs it.
+
+    `images` are the ones that its requests send, `is_blind` once a model has refused them.
+    """
 
     claim: Claim
     holder: str
     tools: ToolSet
     system_prompt: str
     history: list[Message]
+    opening: Message
     options: dict[str, Any] = field(default_factory=dict)
     messages: list[Message] = field(default_factory=list)
     segments: list[str] = field(default_factory=list)
     partial: str = ""
     may_have_steers: bool = False
-    unread: list[str] = field(default_factory=list)
+    unread: list[Said] = field(default_factory=list)
+    images: dict[str, str] = field(default_factory=dict)
+    is_blind: bool = False
     stop: asyncio.Event = field(default_factory=asyncio.Event)
     lost: bool = False
     model_calls: int = 0

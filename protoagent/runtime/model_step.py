@@ -8,6 +8,8 @@ import logging
 from collections.abc import Coroutine
 from typing import Any
 
+from channels.db import database_sync_to_async
+
 from protoagent.config import services as config
 from protoagent.core import clock
 from protoagent.core.errors import AgentError, ModelFailed
@@ -15,10 +17,11 @@ from protoagent.core.ids import new_id
 from protoagent.core.text import storable
 from protoagent.journal.services import pending
 from protoagent.journal.services.events import NewEvent
+from protoagent.journal.services.pending import Said
 from protoagent.journal.writer import store, submit
 from protoagent.providers import catalog, pricing
 from protoagent.providers.base import CallRequest, ChatModel, ModelReply, ModelRequest
-from protoagent.runtime import guards, history
+from protoagent.runtime import files, guards, history
 from protoagent.runtime.leg import Leg, Message
 from protoagent.runtime.stream import AnswerStream
 from protoagent.security.redaction import mask_text, mask_value
@@ -52,6 +55,7 @@ async def run(leg: Leg, messages: list[Message]) -> list[Message]:
     )
     if verdict.end:
         raise TurnOver(verdict.end)
+    await _load_images(leg, so_far)
     reply, model, stream = await _ask_with_fallbacks(leg, so_far, verdict.note)
     _record(leg, reply, model, stream)
     message = _message_of(reply, leg)
@@ -68,32 +72,64 @@ async def _read_steers(leg: Leg) -> list[Message]:
         return []
     leg.may_have_steers = False
     again, leg.unread = leg.unread, []
-    taken: list[str] = []
+    taken: list[Said] = []
     hold = leg.hold
 
     def effect() -> list[NewEvent]:
         delivery = pending.deliver(hold.session_id, hold.turn_id)
-        taken[:] = [*again, *(delivery.texts if delivery else ())]
+        taken[:] = [*again, *(delivery.said if delivery else ())]
         return list(delivery.events) if delivery else []
 
     await store(session_id=hold.session_id, effect=effect, hold=hold)
+    if any(said.attachments for said in taken):
+        return await database_sync_to_async(steer_messages)(taken)
     return steer_messages(taken)
 
 
-def steer_messages(texts: list[str]) -> list[Message]:
-    """What the operator said while the turn ran, as the model reads it."""
-    return [{"role": "user", "content": STEER_FRAME.format(text=text)} for text in texts]
+def steer_messages(taken: list[Said]) -> list[Message]:
+    """What the operator said while the turn ran, as the model reads it; files are looked up."""
+    return [
+        files.attach(
+            {"role": "user", "content": STEER_FRAME.format(text=said.text)}, said.attachments
+        )
+        for said in taken
+    ]
 
 
 def request_for(leg: Leg, messages: list[Message], note: str = "") -> ModelRequest:
     """The request as the provider gets it; what is projected here is never checkpointed."""
+    said = history.paired([*leg.history, *messages])
     projected = [
         {"role": "system", "content": leg.system_prompt},
-        *history.paired([*leg.history, *messages]),
+        *files.project(said, leg.images, sees=_sees(leg)),
     ]
     if note:
         projected.append({"role": "user", "content": note})
     return ModelRequest(projected, list(leg.tools.schemas), leg.options)
+
+
+def _sees(leg: Leg) -> bool:
+    """Whether images are sent; a model that has refused them gets their names instead."""
+    return bool(config.get("model.vision")) and not leg.is_blind
+
+
+async def _load_images(leg: Leg, messages: list[Message]) -> None:
+    """Read the images that the request sends and that no earlier one of this leg has sent."""
+    if not _sees(leg):
+        return
+    chosen = files.wanted([*leg.history, *messages])
+    missing = [image for image in chosen if image["id"] not in leg.images]
+    if missing:
+        leg.images.update(await database_sync_to_async(files.urls_of)(missing))
+
+
+def _leave_out_images(leg: Leg, error: ModelFailed) -> bool:
+    """Name the images from now on instead of sending them; False when none was sent."""
+    if not leg.images or leg.is_blind:
+        return False
+    leg.is_blind = True
+    _note(leg, f"{_closed(error)} Asking again without the images.", "images")
+    return True
 
 
 async def _ask_with_fallbacks(
@@ -118,7 +154,7 @@ async def _ask_with_retries(
 ) -> tuple[ModelReply, ChatModel, AnswerStream]:
     """Ask again after 0.5 s, 1 s, … as long as nothing of the answer has been shown."""
     retries = int(config.get("model.max_retries"))
-    for attempt in range(retries + 1):
+    for attempt in range(retries + 2):  # one more: without images
         leg.last_step = f"model {model.name}"
         stream = AnswerStream(leg)
         try:
@@ -126,6 +162,8 @@ async def _ask_with_retries(
             reply = await _watched(leg, model.complete(request, stream), stream)
         except ModelFailed as error:
             stream.discard()
+            if error.refused and _leave_out_images(leg, error):
+                continue
             if error.overflow and _forget_oldest(leg):
                 continue
             if not error.retryable or stream.content_seen or attempt >= retries:

@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+from dataclasses import replace
+from functools import partial
 from typing import Any
+
+from django.db import transaction
 
 from protoagent.core import clock
 from protoagent.core.errors import BadValue, InvalidForm, NotFound
@@ -20,6 +25,7 @@ from protoagent.journal.services.turns import Accepted, Message
 from protoagent.providers import catalog
 from protoagent.runtime import runner
 from protoagent.security.redaction import mask_text, mask_value, one_masked_line
+from protoagent.uploads import services as uploads
 from tools_app import forms, inflight
 from tools_app.models import CallStatus, ToolCall
 
@@ -38,23 +44,29 @@ def kick(turn_id: str) -> None:
         enqueue(RUN_TURN, turn_id)
 
 
-def send(session: ChatSession, message: Message) -> Accepted:
+def send(session: ChatSession, message: Message, *, attachments: Sequence[str] = ()) -> Accepted:
     """The message is stored and, when nothing else runs in the session, its turn starts.
 
-    Key-shaped strings and configured secrets are masked before anything is stored.
-    Autonomous turns always go to a worker. Raises BadValue for the text and the name of the
-    model, TooLarge for the text.
+    `attachments` are ids of uploaded files; with some, the text may be blank. Key-shaped
+    strings and configured secrets are masked before anything is stored. Autonomous turns
+    always go to a worker. Raises BadValue for the text, the files and the name of the
+    model, TooLarge for the text and too many files.
     """
-    text = mask_text(turns.check_text(message.text))
+    text = _checked_text(message.text, attachments)
     model = sessions.check_model(message.model)
     clean = Message(text, message.client_id[:128], message.origin, model)
     mine = None if message.origin.is_autonomous else runner.here()
-    accepted = turns.accept(
-        session,
-        clean,
+    accept = partial(
+        turns.accept,
         holder=mine.holder if mine else "",
         default_model=catalog.default_name(),
     )
+    if attachments:
+        with transaction.atomic():
+            files = tuple(uploads.bind(session, attachments))
+            accepted = accept(session, replace(clean, attachments=files))
+    else:
+        accepted = accept(session, clean)
     if accepted.claim is not None and mine is not None:
         mine.start_soon(accepted.claim)
     elif accepted.mode == "turn" and not accepted.duplicate:
@@ -65,23 +77,35 @@ def send(session: ChatSession, message: Message) -> Accepted:
     return accepted
 
 
-def steer(session: ChatSession, text: str, *, client_id: str = "") -> tuple[QueuedMessage, bool]:
+def _checked_text(text: str, attachments: Sequence[str]) -> str:
+    return mask_text(turns.check_text(text, may_be_blank=bool(attachments)))
+
+
+def steer(
+    session: ChatSession, text: str, *, client_id: str = "", attachments: Sequence[str] = ()
+) -> tuple[QueuedMessage, bool]:
     """The running turn reads the text before its next model call; `(message, is_new)`.
 
-    Raises NotFound when no turn is active in the session.
+    Raises NotFound when no turn is active in the session, and as `send` does.
     """
-    text = mask_text(turns.check_text(text))
-    row, is_new = turns.steer(session, text, client_id=client_id[:128])
+    text = _checked_text(text, attachments)
+    with transaction.atomic():
+        files = uploads.bind(session, attachments)
+        row, is_new = turns.steer(session, text, client_id=client_id[:128], attachments=files)
     mine = runner.here()
     if mine is not None:
         mine.steered(session.pk)
     return row, is_new
 
 
-def queue(session: ChatSession, text: str, *, client_id: str = "") -> QueuedMessage:
+def queue(
+    session: ChatSession, text: str, *, client_id: str = "", attachments: Sequence[str] = ()
+) -> QueuedMessage:
     """The text is the session's next turn, after the running one and those queued before."""
-    text = mask_text(turns.check_text(text))
-    row = turns.queue(session, text, client_id=client_id[:128])
+    text = _checked_text(text, attachments)
+    with transaction.atomic():
+        files = uploads.bind(session, attachments)
+        row = turns.queue(session, text, client_id=client_id[:128], attachments=files)
     start_next(session)
     return row
 

@@ -17,10 +17,11 @@ from protoagent.core.text import storable
 from protoagent.journal.models import TurnStatus
 from protoagent.journal.services import pending, turns
 from protoagent.journal.services.events import NewEvent
+from protoagent.journal.services.pending import Said
 from protoagent.journal.services.turns import Claim
 from protoagent.journal.writer import store
 from protoagent.providers import catalog
-from protoagent.runtime import checkpoints, graph, history, leg, model_step, prompt
+from protoagent.runtime import checkpoints, files, graph, history, leg, model_step, prompt
 from protoagent.runtime.hitl import OutOfAutoAnswers
 from protoagent.runtime.leg import Leg, Message
 from tools_app import boundary, registry
@@ -71,6 +72,7 @@ async def prepare(claim: Claim, holder: str) -> Leg:
         tools=registry.assemble(allow=claim.allow, deny=claim.deny),
         system_prompt=prompt.system_prompt(),
         history=earlier,
+        opening=await _opening(claim),
         options=catalog.options(),
         may_have_steers=claim.resumed,
         auto_answers=claim.auto_answers,
@@ -78,6 +80,14 @@ async def prepare(claim: Claim, holder: str) -> Leg:
     if claim.stop_requested:
         here.stop.set()
     return here
+
+
+async def _opening(claim: Claim) -> Message:
+    """The turn's first message with its files, the same in every leg."""
+    message = history.opening(claim.origin, claim.text)
+    if not claim.attachments:
+        return message
+    return await database_sync_to_async(files.attach)(message, claim.attachments)
 
 
 @dataclass
@@ -89,7 +99,7 @@ class Past:
 
     kept: list[Message] | None
     rewind_to: int | None
-    unread: list[str]
+    unread: list[Said]
     fruitless: int
     usage: tuple[int, int, int, float]
 
@@ -100,12 +110,11 @@ async def _resume(here: Leg) -> Ending | None:
     A turn that brings its process down each time is ended instead of tried for ever.
     """
     if not here.claim.resumed:
-        here.messages = [history.opening(here.claim.origin, here.claim.text)]
+        here.messages = [here.opening]
         return None
     past = await database_sync_to_async(_past_of)(here)
     here.persist = here.has_checkpoint = past.kept is not None
-    opening = history.opening(here.claim.origin, here.claim.text)
-    here.messages = list(past.kept or [opening])
+    here.messages = list(past.kept or [here.opening])
     here.segments = [m["content"] for m in here.messages if _is_answer(m)]
     here.unread = past.unread
     here.model_calls, here.input_tokens, here.output_tokens, here.cost_usd = past.usage

@@ -41,6 +41,14 @@ _CONNECTION = (
         help="Empty: OPENAI_API_KEY or ANTHROPIC_API_KEY of the environment.",
     ),
     Entry(
+        key="model.vision",
+        kind=Kind.BOOL,
+        default=False,
+        scope=Scope.HOST,
+        label="Sees images",
+        help="On: attached images are sent to the model. Off: it gets their names and alt texts.",
+    ),
+    Entry(
         key="model.favorites",
         kind=Kind.LIST,
         default=[],

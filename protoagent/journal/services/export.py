@@ -13,6 +13,7 @@ from protoagent.config import services as config
 from protoagent.core import clock
 from protoagent.core.errors import BadValue, Conflict
 from protoagent.core.ids import slug
+from protoagent.core.text import size_text
 from protoagent.journal.models import ChatSession
 from protoagent.journal.services.transcript import Entry, entries, tool_outputs
 from protoagent.security.redaction import MASK, mask_text, mask_value, one_masked_line
@@ -187,6 +188,17 @@ def _question(row: _Row) -> str:
     return "\n\n".join(parts)
 
 
+def _files(row: _Row) -> str:
+    """A line for each attached file."""
+    files = row.data.get("attachments") or ()
+    return "\n".join(f"- Attached: {_quoted(one['name'])} ({_sized(one)})" for one in files)
+
+
+def _sized(file: dict[str, Any]) -> str:
+    alt = _quoted(str(file.get("alt") or ""))
+    return size_text(int(file["size"])) + (f", {alt}" if alt else "")
+
+
 def _end(row: _Row) -> str:
     status = str(row.data.get("status", ""))
     if status == "completed":
@@ -202,7 +214,7 @@ _OUTCOMES = {
     "stopped": "Stopped before an answer.",
 }
 _MARKDOWN: dict[str, Callable[[_Row], str]] = {
-    "message": lambda row: row.text,
+    "message": lambda row: "\n\n".join(part for part in (row.text, _files(row)) if part),
     "answer": lambda row: row.text.strip(),
     "call": _call,
     "component": _component,

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
+from typing import Any
 
 from django.db import transaction
 from django.db.models import Max
@@ -20,12 +22,24 @@ from protoagent.journal.services.events import NewEvent, append
 
 
 @dataclass(frozen=True)
+class Said:
+    """A text on its way, and summaries of the files that go along with it."""
+
+    text: str
+    attachments: tuple[dict[str, Any], ...] = ()
+
+
+@dataclass(frozen=True)
 class Delivery:
     """Messages that the running turn reads now, in the order in which they came."""
 
-    texts: tuple[str, ...]
+    said: tuple[Said, ...]
     client_ids: tuple[str, ...]
     events: tuple[NewEvent, ...]
+
+    @property
+    def texts(self) -> tuple[str, ...]:
+        return tuple(one.text for one in self.said)
 
 
 def waiting_in(session_id: int) -> list[QueuedMessage]:
@@ -42,6 +56,7 @@ def add(
     client_id: str,
     turn: Turn | None = None,
     on_hold: bool = False,
+    attachments: Sequence[dict[str, Any]] = (),
 ) -> QueuedMessage:
     """A pending message at the end of the line. Runs inside the caller's transaction."""
     last = QueuedMessage.objects.filter(session_id=session_id).aggregate(m=Max("position"))["m"]
@@ -50,6 +65,7 @@ def add(
         turn=turn,
         kind=kind,
         text=text,
+        attachments=list(attachments),
         client_id=client_id,
         position=(last or 0) + 1,
         on_hold=on_hold,
@@ -77,19 +93,27 @@ def deliver(session_id: int, turn_id: str) -> Delivery | None:
     )
     publish_changed(session_id)
     client_ids = tuple(row.client_id for row in rows)
-    note = {
+    note: dict[str, Any] = {
         "text": "Read your message." if len(rows) == 1 else f"Read your {len(rows)} messages.",
         "kind": "delivered",
         "client_ids": list(client_ids),
         "texts": [row.text for row in rows],  # an edited message was received with another text
     }
-    return Delivery(tuple(row.text for row in rows), client_ids, (NewEvent("note", note, turn_id),))
+    if any(row.attachments for row in rows):
+        note["attachments"] = [row.attachments for row in rows]
+    said = tuple(_said(row.text, row.attachments) for row in rows)
+    return Delivery(said, client_ids, (NewEvent("note", note, turn_id),))
 
 
-def delivered_to(turn_id: str) -> list[str]:
-    """The texts that this turn has taken so far, in the order in which it did."""
+def delivered_to(turn_id: str) -> list[Said]:
+    """What this turn has taken so far, in the order in which it did."""
     rows = QueuedMessage.objects.filter(turn_id=turn_id, state=QueuedState.DELIVERED)
-    return list(rows.order_by("settled_at", "position", "pk").values_list("text", flat=True))
+    ordered = rows.order_by("settled_at", "position", "pk")
+    return [_said(*row) for row in ordered.values_list("text", "attachments")]
+
+
+def _said(text: str, attachments: list[dict[str, Any]]) -> Said:
+    return Said(text, tuple(attachments))
 
 
 @transaction.atomic
@@ -109,10 +133,13 @@ def withdraw(session_id: int, client_id: str) -> QueuedMessage:
 
 @transaction.atomic
 def edit(session_id: int, client_id: str, text: str) -> QueuedMessage:
-    """The pending message says `text` instead. Raises Conflict once it has been read."""
-    if not text.strip():
-        raise BadValue("a message needs some text; withdraw it instead")
+    """The pending message says `text` instead, with the same files.
+
+    Raises BadValue for no text without files, and Conflict once it has been read.
+    """
     row = find(session_id, client_id)
+    if not text.strip() and not row.attachments:
+        raise BadValue("a message needs some text; withdraw it instead")
     if not QueuedMessage.objects.filter(pk=row.pk, state=QueuedState.PENDING).update(text=text):
         raise Conflict("the agent has read this message already")
     publish_changed(session_id)
@@ -155,6 +182,8 @@ def turn_into_steer(session_id: int, client_id: str) -> QueuedMessage:
     if not changed:
         raise Conflict("the agent has read this message already")
     data = {"text": row.text, "client_id": client_id, "mode": "steer", "origin": turn.origin}
+    if row.attachments:
+        data["attachments"] = row.attachments
     append(session_id, [NewEvent("message.received", data, turn.pk)])
     publish_changed(session_id)
     row.kind, row.turn = QueuedKind.STEER, turn

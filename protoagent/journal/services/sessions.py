@@ -56,6 +56,13 @@ def find(agent: Agent, key: str) -> ChatSession:
         raise NotFound(f"no session {one_masked_line(key, 60)!r}") from None
 
 
+def known(agent: Agent, key: str) -> ChatSession | None:
+    """The session with this key, or None when there is none that `ensure` would give."""
+    if not is_session_key(key):
+        return None
+    return ChatSession.objects.present().filter(agent=agent, key=key).first()
+
+
 def ensure(agent: Agent, key: str, *, origin: Origin = Origin.OPERATOR) -> ChatSession:
     """The session with this key, made on first use.
 
@@ -84,7 +91,10 @@ def title_from(text: str) -> str:
 
 
 def title_if_untitled(session: ChatSession, text: str) -> None:
-    """Name the session after its first message; a name given by hand is never touched."""
+    """Name the session after the text of its first message, or the name of its first file.
+
+    A name given by hand is never touched.
+    """
     title = title_from(text)
     if title:
         ChatSession.objects.filter(pk=session.pk, title="").update(title=title)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from datetime import timedelta
 from typing import Any
@@ -33,15 +33,21 @@ LEASE = timedelta(seconds=30)
 MAX_MESSAGE_CHARS = 256 * 1024
 MAX_QUEUED_TURNS = 100
 
+Files = Sequence[dict[str, Any]]
+
 
 @dataclass(frozen=True)
 class Message:
-    """What somebody said to a session. `client_id` makes sending it twice one message."""
+    """What somebody said to a session. `client_id` makes sending it twice one message.
+
+    `attachments` are summaries of files that belong to the session already.
+    """
 
     text: str
     client_id: str = ""
     origin: Origin = Origin.OPERATOR
     model: str = ""
+    attachments: tuple[dict[str, Any], ...] = ()
 
 
 @dataclass(frozen=True)
@@ -71,6 +77,7 @@ class Claim:
     stop_requested: bool
     allow: tuple[str, ...] = ()
     deny: tuple[str, ...] = ()
+    attachments: tuple[dict[str, Any], ...] = ()
     frames: list[Frame] = field(default_factory=list)
 
 
@@ -86,10 +93,13 @@ class Accepted:
     frames: tuple[Frame, ...] = ()
 
 
-def check_text(text: str) -> str:
-    """The text, stripped. Raises BadValue when blank, TooLarge above 256 Ki characters."""
+def check_text(text: str, *, may_be_blank: bool = False) -> str:
+    """The text, stripped. Raises BadValue when blank, TooLarge above 256 Ki characters.
+
+    It may be blank when files are sent.
+    """
     text = text.strip()
-    if not text:
+    if not text and not may_be_blank:
         raise BadValue("a message needs some text")
     if len(text) > MAX_MESSAGE_CHARS:
         raise TooLarge(f"a message has at most {MAX_MESSAGE_CHARS:,} characters")
@@ -124,6 +134,7 @@ def accept(
         number=number,
         origin=message.origin.value,
         text=message.text,
+        attachments=list(message.attachments),
         client_id=message.client_id,
         model=message.model,
         announced=True,
@@ -135,11 +146,16 @@ def accept(
         new_events.append(_started(turn, session, default_model))
     turn.save(force_insert=True)
     if not session.title:
-        sessions.title_if_untitled(session, message.text)
+        sessions.title_if_untitled(session, _heading(turn))
     frames = append(session.pk, new_events)
     claim = _claim_of(turn, session, resumed=False, frames=frames) if runs_now else None
     _publish_state(session)
     return Accepted("turn", turn.pk, message.client_id, claim=claim, frames=tuple(frames))
+
+
+def _heading(turn: Turn) -> str:
+    """What a session is named after: the text, else the first file."""
+    return turn.text or next((str(one.get("name", "")) for one in turn.attachments), "")
 
 
 def resumed_event(claim: Claim, model: str, rewind_to: int | None) -> NewEvent:
@@ -181,7 +197,9 @@ def legs_without_progress(turn_id: str) -> int:
 
 
 @transaction.atomic
-def steer(session: ChatSession, text: str, *, client_id: str = "") -> tuple[QueuedMessage, bool]:
+def steer(
+    session: ChatSession, text: str, *, client_id: str = "", attachments: Files = ()
+) -> tuple[QueuedMessage, bool]:
     """The text is handed to the running turn before its next model call; `(message, new)`.
 
     While a card is open it is held until the answer. A text that was sent already, also
@@ -197,18 +215,25 @@ def steer(session: ChatSession, text: str, *, client_id: str = "") -> tuple[Queu
         raise NotFound("nothing is running in this session that could be steered")
     is_waiting = active.status == TurnStatus.WAITING
     kind = QueuedKind.HELD if is_waiting else QueuedKind.STEER
-    row = pending.add(session.pk, kind, text, client_id=client_id, turn=active)
-    append(session.pk, [_received_text(active, text, client_id, kind.value)])
+    row = pending.add(
+        session.pk, kind, text, client_id=client_id, turn=active, attachments=attachments
+    )
+    event = _received_text(active, text, client_id, kind.value, attachments=attachments)
+    append(session.pk, [event])
     return row, True
 
 
 @transaction.atomic
-def queue(session: ChatSession, text: str, *, client_id: str = "") -> QueuedMessage:
+def queue(
+    session: ChatSession, text: str, *, client_id: str = "", attachments: Files = ()
+) -> QueuedMessage:
     """The text becomes a turn of its own once the running one has ended."""
     _lock(session.pk)
     client_id = client_id or new_id("m")
     known = _known_as(session.pk, client_id)
-    return known or pending.add(session.pk, QueuedKind.QUEUE, text, client_id=client_id)
+    return known or pending.add(
+        session.pk, QueuedKind.QUEUE, text, client_id=client_id, attachments=attachments
+    )
 
 
 @transaction.atomic
@@ -235,7 +260,8 @@ def promote_next(session_id: int) -> str | None:
     turn = Turn.objects.create(
         session_id=session_id,
         number=_next_number(session_id),
-        text="\n\n".join(row.text for row in late),
+        text="\n\n".join(row.text for row in late if row.text),
+        attachments=[one for row in late for one in row.attachments],
         client_id=_free_client_id(session_id, late[0].client_id),
     )
     QueuedMessage.objects.filter(pk__in=[row.pk for row in late]).update(
@@ -294,7 +320,7 @@ def _beginning(turn: Turn, default_model: str, *, resumed: bool) -> list[NewEven
         new_events.append(_received(turn, "turn"))
         Turn.objects.filter(pk=turn.pk).update(announced=True)
         if not turn.session.title:
-            sessions.title_if_untitled(turn.session, turn.text)
+            sessions.title_if_untitled(turn.session, _heading(turn))
     if not resumed:  # the runtime tells of a resumed leg itself: it knows from where
         new_events.append(_started(turn, turn.session, default_model))
     return new_events
@@ -390,6 +416,11 @@ def _lock(session_id: int) -> None:
     list(ChatSession.objects.select_for_update().filter(pk=session_id).values_list("pk"))
 
 
+def knows(session_id: int, client_id: str) -> bool:
+    """Whether a message with this id was sent to the session before."""
+    return bool(client_id) and _known_as(session_id, client_id) is not None
+
+
 def _find_duplicate(session_id: int, message: Message) -> Accepted | None:
     client_id = message.client_id
     turn = Turn.objects.filter(session_id=session_id, client_id=client_id).first()
@@ -413,6 +444,7 @@ def _known_as(session_id: int, client_id: str) -> QueuedMessage | None:
         kind=QueuedKind.QUEUE,
         state=QueuedState.PROMOTED,
         text=turn.text,
+        attachments=turn.attachments,
         client_id=client_id,
     )
 
@@ -424,8 +456,18 @@ def _free_client_id(session_id: int, client_id: str) -> str:
 
 def _hold_message(session: ChatSession, active: Turn, message: Message) -> Accepted:
     client_id = message.client_id or new_id("m")
-    pending.add(session.pk, QueuedKind.HELD, message.text, client_id=client_id, turn=active)
-    event = _received_text(active, message.text, client_id, "held", message.origin.value)
+    files = message.attachments
+    pending.add(
+        session.pk,
+        QueuedKind.HELD,
+        message.text,
+        client_id=client_id,
+        turn=active,
+        attachments=files,
+    )
+    event = _received_text(
+        active, message.text, client_id, "held", origin=message.origin.value, attachments=files
+    )
     frames = append(session.pk, [event])
     return Accepted("held", active.pk, client_id, frames=tuple(frames))
 
@@ -466,18 +508,26 @@ def _is_behind(turn: Turn) -> bool:
 
 
 def _received(turn: Turn, mode: str) -> NewEvent:
-    return _received_text(turn, turn.text, turn.client_id, mode)
+    return _received_text(turn, turn.text, turn.client_id, mode, attachments=turn.attachments)
 
 
 def _received_text(
-    turn: Turn, text: str, client_id: str, mode: str, origin: str | None = None
+    turn: Turn,
+    text: str,
+    client_id: str,
+    mode: str,
+    *,
+    origin: str | None = None,
+    attachments: Files = (),
 ) -> NewEvent:
-    data = {
+    data: dict[str, Any] = {
         "text": text,
         "client_id": client_id,
         "mode": mode,
         "origin": origin or turn.origin,
     }
+    if attachments:
+        data["attachments"] = list(attachments)
     return NewEvent("message.received", data, turn.pk)
 
 
@@ -505,6 +555,7 @@ def _claim_of(turn: Turn, session: ChatSession, *, resumed: bool, frames: list[F
         stop_requested=turn.stop_requested_at is not None,
         allow=tuple(session.agent.allow),
         deny=tuple(session.agent.deny),
+        attachments=tuple(turn.attachments),
         frames=frames,
     )
 
