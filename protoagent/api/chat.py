@@ -23,6 +23,7 @@ from protoagent.journal.models import ChatSession, Interruption, QueuedKind, Que
 from protoagent.journal.services import agents, pauses, pending, sessions, turns
 from protoagent.journal.services.turns import Message
 from protoagent.runtime import service
+from protoagent.uploads import services as uploads
 from protoagent.web.auth import actor_of
 
 router = Router(tags=["chat"])
@@ -32,7 +33,11 @@ BASE36 = string.digits + string.ascii_lowercase
 class ChatIn(Body):
     """A message to the agent."""
 
-    message: str = Field(description="What to say; with hitl_resume, the answer to what is asked.")
+    message: str = Field(
+        description="What to say; with hitl_resume, the answer to what is asked. Files may come "
+        "with a blank one.",
+    )
+    attachments: list[str] = Field([], description="Ids of files from /api/chat/files.")
     session_id: str = Field("", description="Made on first use; blank mints one.")
     incognito: bool | None = Field(None, description="No memory is read or written; no export.")
     model: str = Field("", max_length=200, description="Overrides the session's model.")
@@ -75,8 +80,9 @@ class AnswerOut(Schema):
 class SteerIn(Body):
     """Text for the running turn."""
 
-    text: str
+    text: str = Field(description="May be blank when files are attached.")
     client_id: str = Field("", max_length=128)
+    attachments: list[str] = Field([], description="Ids of files from /api/chat/files.")
 
 
 class SteerOut(Schema):
@@ -144,10 +150,14 @@ async def chat(request: HttpRequest, body: ChatIn) -> ChatOut:
 
 def _begin(body: ChatIn, actor: Actor) -> _Begun:
     # Before a session is made for a message that cannot be.
-    turns.check_text(body.message)
+    turns.check_text(body.message, may_be_blank=bool(body.attachments))
     sessions.check_model(body.model)
+    if body.hitl_resume and body.attachments:
+        raise BadValue("an answer has no files; send them as a message of their own")
     key = body.session_id.strip() or mint_key()
-    session = sessions.ensure(agents.current(), key, origin=Origin.API)
+    agent = agents.current()
+    uploads.check(sessions.known(agent, key), body.attachments)
+    session = sessions.ensure(agent, key, origin=Origin.API)
     if body.incognito is not None and body.incognito != session.incognito:
         sessions.set_incognito(session, incognito=body.incognito)
     after = session.last_seq
@@ -157,7 +167,7 @@ def _begin(body: ChatIn, actor: Actor) -> _Begun:
         service.answer(session, row.pk, value_of(row, body.message), by=actor.name)
         return _Begun(session, row.turn_id, after, held=False, now=None)
     message = Message(body.message, body.client_id or new_id("m"), Origin.API, body.model)
-    accepted = service.send(session, message)
+    accepted = service.send(session, message, attachments=body.attachments)
     held = accepted.mode == QueuedKind.HELD
     now = waiting.result_now(accepted.turn_id) if held or accepted.duplicate else None
     return _Begun(session, accepted.turn_id, after, held=held, now=now)
@@ -203,7 +213,9 @@ def steer(request: HttpRequest, key: str, body: SteerIn) -> SteerOut:
     404 when nothing runs: send a message instead.
     """
     session = find(key)
-    row, _ = service.steer(session, body.text, client_id=body.client_id)
+    row, _ = service.steer(
+        session, body.text, client_id=body.client_id, attachments=body.attachments
+    )
     return SteerOut(ok=True, id=row.client_id, pending=len(pending.waiting_in(session.pk)))
 
 
@@ -241,6 +253,7 @@ def queued_of(row: QueuedMessage) -> dict[str, Any]:
     return {
         "id": row.client_id,
         "text": row.text,
+        "attachments": row.attachments,
         "mode": row.kind,
         "on_hold": row.on_hold,
         "created_at": row.created_at,

@@ -9,12 +9,14 @@ from urllib.parse import parse_qs
 
 from channels.db import database_sync_to_async as in_db
 
+from protoagent.api import inline_files
+from protoagent.api.inline_files import Files
 from protoagent.core.context import Actor, Origin
 from protoagent.core.errors import BadValue, Forbidden, NotFound, TooMany
 from protoagent.core.ids import new_id
 from protoagent.journal import live
 from protoagent.journal.models import ChatSession
-from protoagent.journal.services import agents, pending, sessions
+from protoagent.journal.services import agents, pending, sessions, turns
 from protoagent.journal.services.turns import Message
 from protoagent.runtime import runner, service
 from protoagent.web.sockets import GuardedConsumer
@@ -72,10 +74,9 @@ class ChatFrames:
         return await handler(frame)
 
     async def _message(self, frame: Frame) -> None:
-        if frame.get("attachments"):
-            raise BadValue("attachments are not supported by this server")
+        files = inline_files.read(frame.get("attachments"))
         message = Message(
-            text=_text(frame, "text"),
+            text=_text(frame, "text", required=not files),
             client_id=_id(frame, "client_id", required=False) or new_id("m"),
             origin=Origin.OPERATOR,
             model=_id(frame, "model", required=False),
@@ -83,12 +84,15 @@ class ChatFrames:
         incognito = frame.get("incognito")
         if incognito is not None and not isinstance(incognito, bool):
             raise BadValue("incognito must be true or false")
-        await in_db(self._send)(message, incognito)
+        await in_db(self._send)(message, incognito, files)
 
-    def _send(self, message: Message, incognito: bool | None) -> None:
-        if incognito is not None and incognito != self.session.incognito:
-            sessions.set_incognito(self.session, incognito=incognito)
-        service.send(self.session, message)
+    def _send(self, message: Message, incognito: bool | None, files: Files) -> None:
+        if files and turns.knows(self.session.pk, message.client_id):
+            return  # the same message again: its inline files are stored already
+        with inline_files.kept(self.actor.name, self.session, files) as ids:
+            if incognito is not None and incognito != self.session.incognito:
+                sessions.set_incognito(self.session, incognito=incognito)
+            service.send(self.session, message, attachments=ids)
 
     async def _answer(self, frame: Frame) -> None:
         if "value" not in frame:
@@ -102,15 +106,20 @@ class ChatFrames:
         await in_db(service.dismiss)(self.session, interrupt_id, by=self.actor.name)
 
     async def _steer(self, frame: Frame) -> None:
-        text, client_id = _text(frame, "text"), _id(frame, "client_id", required=False)
-        await in_db(self._steer_or_send)(text, client_id or new_id("m"))
+        files = inline_files.read(frame.get("attachments"))
+        text = _text(frame, "text", required=not files)
+        client_id = _id(frame, "client_id", required=False) or new_id("m")
+        await in_db(self._steer_or_send)(text, client_id, files)
 
-    def _steer_or_send(self, text: str, client_id: str) -> None:
-        try:
-            service.steer(self.session, text, client_id=client_id)
-        except NotFound:
-            # The turn ended on the way: the text is the next message, not lost.
-            service.send(self.session, Message(text, client_id))
+    def _steer_or_send(self, text: str, client_id: str, files: Files) -> None:
+        if files and turns.knows(self.session.pk, client_id):
+            return
+        with inline_files.kept(self.actor.name, self.session, files) as ids:
+            try:
+                service.steer(self.session, text, client_id=client_id, attachments=ids)
+            except NotFound:
+                # The turn ended on the way: the text is the next message, not lost.
+                service.send(self.session, Message(text, client_id), attachments=ids)
 
     async def _unsteer(self, frame: Frame) -> None:
         await in_db(pending.withdraw)(self.session.pk, _id(frame, "client_id"))

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from django.urls import path
 
-from protoagent.api import chat, chat_sessions, runtime
+from protoagent.api import chat, chat_sessions, files, runtime
 from protoagent.api.app import api
 
 api.add_router("", chat.router)
 api.add_router("", chat_sessions.router)
+api.add_router("", files.router)
 api.add_router("", runtime.router)
 
 urlpatterns = [path("api/", api.urls)]

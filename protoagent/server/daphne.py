@@ -12,7 +12,8 @@ import io
 import json
 import logging
 import socket
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import dataclass
 from typing import Any, cast
 
 from daphne.http_protocol import HTTPFactory, WebRequest
@@ -20,6 +21,8 @@ from daphne.server import Server
 from daphne.ws_protocol import WebSocketFactory, WebSocketProtocol
 from twisted.internet import reactor as _installed_reactor
 from twisted.logger import LogPublisher, globalLogBeginner
+
+from protoagent.core.errors import AgentError
 
 log = logging.getLogger(__name__)
 
@@ -37,32 +40,85 @@ Message = dict[str, Any]
 reactor = cast(Any, _installed_reactor)
 
 
-class Request(WebRequest):  # type: ignore[misc]
-    """An HTTP request whose body stops being kept at `MAX_BODY`."""
+@dataclass(frozen=True)
+class Uploads:
+    """Which requests may have a larger body, how large, and from whom.
 
-    is_too_large = False
+    `check` raises AgentError for a head whose sender may not send files.
+    """
+
+    is_one: Callable[[str, str], bool]
+    max_bytes: Callable[[], int]
+    check: Callable[[Iterable[tuple[bytes, bytes]]], Awaitable[None]]
+
+
+class Request(WebRequest):  # type: ignore[misc]
+    """An HTTP request whose body stops being kept at `MAX_BODY`, or at the limit of files.
+
+    The body of a file is read on only when it is known who sends it.
+    """
+
+    content: Any
+    max_body = MAX_BODY
+    refusal: tuple[int, str] | None = None
+    _checking: asyncio.Task[None] | None = None
 
     def gotLength(self, length: int | None) -> None:
         """The headers are read and announce a body of `length` bytes, or of unknown length."""
-        if length is not None and length > MAX_BODY:
-            self.is_too_large = True
-            self.content = io.BytesIO()
-        else:
-            super().gotLength(length)
+        super().gotLength(length)
+        uploads: Uploads | None = self.server.uploads
+        is_upload = uploads is not None and uploads.is_one(*self._method_and_path())
+        if uploads is not None and is_upload:
+            self.max_body = max(MAX_BODY, uploads.max_bytes() + MIB)
+        if length is not None and length > self.max_body:
+            self._drop(413, self._limit())
+        elif uploads is not None and is_upload and (length is None or length > MIB):
+            self.channel._networkProducer.pauseProducing()
+            self._checking = self.server.loop.create_task(self._check(uploads))
+
+    def _method_and_path(self) -> tuple[str, str]:
+        path = self.channel._path.partition(b"?")[0]
+        return self.channel._command.decode("latin-1"), path.decode("latin-1")
+
+    async def _check(self, uploads: Uploads) -> None:
+        lines = self.requestHeaders.getAllRawHeaders()
+        try:
+            await uploads.check([(name, value) for name, values in lines for value in values])
+        except AgentError as error:
+            self._drop(error.status, str(error))
+        except Exception:  # the database may be away; the next file is asked about again
+            log.exception("it could not be checked who sends a file")
+            self._drop(503, "it cannot be checked who you are at the moment; send it again")
+        finally:
+            if self.channel is not None:
+                self.channel._networkProducer.resumeProducing()
+
+    def _limit(self) -> str:
+        return f"a request has at most {self.max_body // MIB} MiB"
+
+    def _drop(self, status: int, why: str) -> None:
+        """What has arrived of the body is forgotten and the rest of it is not kept."""
+        self.refusal = (status, why)
+        self.content.close()
+        self.content = io.BytesIO()
 
     def handleContentChunk(self, data: bytes) -> None:
         """Keep a piece of the body, or drop all of it once it is too much."""
-        if not self.is_too_large and self.content.tell() + len(data) > MAX_BODY:
-            self.is_too_large = True
-            self.content.close()
-            self.content = io.BytesIO()
-        if not self.is_too_large:
+        if self.refusal is None and self.content.tell() + len(data) > self.max_body:
+            self._drop(413, self._limit())
+        if self.refusal is None:
             super().handleContentChunk(data)
 
     def process(self) -> Any:
-        """Hand the request to the application, or answer 413."""
-        if self.is_too_large:
-            return self.refuse(413, f"a request has at most {MAX_BODY // MIB} MiB")
+        """Hand the request to the application, or answer why not.
+
+        A short body of unknown length may be whole before its sender is known; then the
+        application asks.
+        """
+        if self._checking is not None:
+            self._checking.cancel()
+        if self.refusal is not None:
+            return self.refuse(*self.refusal)
         return super().process()
 
     def handle_reply(self, message: Message) -> None:
@@ -169,6 +225,7 @@ class WebServer(Server):  # type: ignore[misc]
         *,
         on_start: Callable[[], Awaitable[None]],
         on_stop: Callable[[], Awaitable[None]],
+        uploads: Uploads | None = None,
     ) -> None:
         super().__init__(
             application,
@@ -181,6 +238,7 @@ class WebServer(Server):  # type: ignore[misc]
         self._listener = listener
         self._on_start = on_start
         self._on_stop = on_stop
+        self.uploads = uploads
         self._stopping: asyncio.Task[None] | None = None
 
     @property

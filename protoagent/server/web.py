@@ -15,6 +15,8 @@ from django.db import DatabaseError
 from protoagent.journal.services import processes
 from protoagent.runtime import runner, service
 from protoagent.server import family
+from protoagent.uploads import services as uploads
+from protoagent.web import auth, files
 
 log = logging.getLogger(__name__)
 
@@ -44,7 +46,10 @@ def run(listener: socket.socket) -> None:
     web = importlib.import_module("protoagent.server.daphne")
     application = importlib.import_module("protoagent.asgi").application
     heart = Heart()
-    server = web.WebServer(application, listener, on_start=heart.start, on_stop=heart.stop)
+    senders = web.Uploads(files.is_upload, uploads.max_bytes, auth.check_sender)
+    server = web.WebServer(
+        application, listener, on_start=heart.start, on_stop=heart.stop, uploads=senders
+    )
 
     def stop() -> None:
         family.end_by(HARD_END_S)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, TypeVar
 
 from asgiref.sync import iscoroutinefunction
@@ -235,6 +235,25 @@ async def socket_grant(scope: dict[str, Any]) -> Grant:
     if grant is None:
         raise Unauthenticated(errors.HOW_TO_AUTHENTICATE)
     return grant
+
+
+async def check_sender(headers: Iterable[tuple[bytes, bytes]]) -> None:
+    """Refuse a large body before it arrives, by the head of its request alone.
+
+    Everything else is checked when the request is whole. Raises Unauthenticated and
+    Forbidden.
+    """
+    found = _Headers({"headers": list(headers)})
+    secret = presented_secret(found.one("authorization"), found.one("x-api-key"))
+    if secret:
+        grant = await in_db(credentials.from_secret)(secret)
+    else:
+        key = parse_cookie(found.all("cookie", "; ")).get(settings.SESSION_COOKIE_NAME, "")
+        grant = await in_db(credentials.from_session)(key) if key else None
+    if grant is None:
+        raise Unauthenticated(errors.HOW_TO_AUTHENTICATE)
+    if not grant.actor.can_write:
+        raise Forbidden(REFUSALS[grant.actor.scope])
 
 
 class _Headers:

@@ -101,7 +101,33 @@ WRONG_FIELDS = {
     "model list": frame(type="message", text="a", model=["x"]),
     "incognito text": frame(type="message", text="a", incognito="yes"),
     "incognito number": frame(type="message", text="a", incognito=1),
-    "attachments": frame(type="message", text="a", attachments=["x"]),
+    **{
+        f"attachments {what}": frame(type="message", text="a", attachments=value, incognito=True)
+        for what, value in (
+            ("unknown", ["x"]),
+            ("unknown id", ["f0000000000000000"]),
+            ("no id at all", ["\u00e9" * 9]),
+            ("text", "f0000000000000000"),
+            ("object", {"name": "a", "text": "b"}),
+            ("number", [5]),
+            ("null", [None]),
+            ("without content", [{"name": "a.txt"}]),
+            ("without name", [{"text": "x"}]),
+            ("with both", [{"name": "a.txt", "text": "x", "data": "eA=="}]),
+            ("with more", [{"name": "a.txt", "text": "x", "path": "/etc/passwd"}]),
+            ("name number", [{"name": 5, "text": "x"}]),
+            ("text list", [{"name": "a.txt", "text": ["x"]}]),
+            ("no base64", [{"name": "a.txt", "data": "€"}]),
+            ("base64 cut", [{"name": "a.txt", "data": "eA="}]),
+            ("empty", [{"name": "a.txt", "text": ""}]),
+            ("binary", [{"name": "a.txt", "data": "AAECAw=="}]),
+            ("one of two", [{"name": "a.txt", "text": "x"}, {"name": "b.txt", "data": "AAA="}]),
+            ("and an unknown one", [{"name": "a.txt", "text": "x"}, "f0000000000000000"]),
+            ("eleven", [{"name": f"{n}.txt", "text": "x"} for n in range(11)]),
+        )
+    },
+    "attachments and no text": frame(type="message", attachments=[]),
+    "attachments of a steer": frame(type="steer", text="a", attachments=["x"]),
     "answer without id": frame(type="answer", value="x"),
     "answer without value": frame(type="answer", interrupt_id="x"),
     "answer id number": frame(type="answer", interrupt_id=1, value="x"),
@@ -131,7 +157,7 @@ def test_a_bad_frame_gets_an_error_and_changes_nothing(server, interrupt_id, nam
 
     (error,) = answers
     assert error["type"] == "error"
-    assert error["code"] in ("bad_value", "not_found", "too_large"), error
+    assert error["code"] in ("bad_value", "not_found", "too_large", "unsupported_type"), error
     assert 5 < len(error["message"]) < 400
     assert "Traceback" not in error["message"]
     assert stored(server) == before
@@ -339,6 +365,28 @@ def test_an_oversized_body_is_413(server, interrupt_id, size):
 
     assert response.status_code == 413
     assert isinstance(response.json()["detail"], str)
+    assert stored(server) == before
+
+
+BAD_FILES = {
+    "empty": (b"", 400),
+    "binary": (bytes(range(256)), 415),
+    "above the limit": (b"x" * (20 * MIB + 1), 413),
+    "far above the limit": (b"x" * (40 * MIB), 413),
+}
+
+
+@pytest.mark.parametrize("name", BAD_FILES)
+def test_a_file_that_cannot_be_attached_is_refused_in_words(server, interrupt_id, name):
+    body, status = BAD_FILES[name]
+    before = stored(server)
+
+    with server.client() as client:
+        raw = client.post("/api/chat/files?name=a.bin", content=body)
+        form = client.post("/api/chat/files", files={"file": ("a.bin", body)})
+
+    assert (raw.status_code, form.status_code) == (status, status)
+    assert len(raw.json()["detail"]) > 10
     assert stored(server) == before
 
 

@@ -41,7 +41,7 @@ KEYS = ("fuzz-a", "fuzz-b", "fuzz-c")
 # Pages that end the account's own session or belong to another room's tests.
 LEFT_OUT = ("/admin", "/login", "/logout", "/account")
 KINDS = {
-    "message": ("text", "client_id", "incognito"),
+    "message": ("text", "client_id", "incognito", "attachments"),
     "answer": ("interrupt_id", "value"),
     "dismiss": ("interrupt_id",),
     "steer": ("text", "client_id"),
@@ -150,6 +150,8 @@ class Maker:
             return self.value()
         if name in ("text", "message"):
             return self.dice.choice(SAID)
+        if name == "attachments":
+            return [self.attachment()] if self.dice.random() < 0.1 else []
         if name in ("session_id", "session"):
             return self.dice.choice(KEYS)
         if name == "incognito":
@@ -157,6 +159,17 @@ class Maker:
         if name.endswith("_id") and self.ids:
             return self.dice.choice(self.ids[-20:])
         return f"c{self.dice.randrange(50)}"
+
+    def attachment(self) -> Any:
+        """A file in the frame, the id of one, or nearly so."""
+        return self.dice.choice(
+            [
+                {"name": self.dice.choice(NASTY), "text": self.dice.choice(NASTY)},
+                {"name": "a.txt", "data": self.dice.choice(["aGk=", "aGk", "\u20ac", "AAAA"])},
+                {"name": "a.txt", "text": "hi", self.name(): self.value(1)},
+                self.dice.choice(self.ids) if self.ids else "f0000000000000000",
+            ]
+        )
 
     def damaged(self, text: str) -> str | bytes:
         """The text, in one of ten cases no longer what it was."""
@@ -236,8 +249,23 @@ BODY_FIELDS = (
     "keys",
     "action",
     "number",
+    "attachments",
+    "alt",
 )
-QUERIES = ("after", "limit", "cursor", "q", "format", "tools", "archived", "before", "harvest", "x")
+QUERIES = (
+    "after",
+    "limit",
+    "cursor",
+    "q",
+    "format",
+    "tools",
+    "archived",
+    "before",
+    "harvest",
+    "ids",
+    "name",
+    "x",
+)
 
 
 @dataclass

@@ -66,6 +66,7 @@ def test_no_table_of_the_database_holds_a_secret(story):
         assert_arrived(tables["journal_queuedmessage"], planted)
         assert_arrived(tables["journal_chatsession"], planted)
         assert_arrived(tables["tools_app_toolcall"], planted)
+        assert_arrived(tables["uploads_attachmentcontent"], planted)
 
 
 def test_no_file_of_the_home_holds_a_secret_not_even_of_rows_that_are_gone(story):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import base64
 import contextlib
 import json
 import re
@@ -138,6 +139,7 @@ class Conversation:
 
     def run(self) -> None:
         self.messages()
+        self.files()
         self.tools()
         self.question()
         self.form()
@@ -177,6 +179,22 @@ class Conversation:
         self.story.person.post(path, text=self.text, mode="turn", client_id=client_id)
         self.socket.until("message.received", client_id=client_id)
         self.socket.ended()
+
+    def files(self) -> None:
+        """Texts and names that hold the secret, uploaded or written out in the frame."""
+        name = self.text.replace("\n", " ")
+        files = [{"name": name, "text": self.text}, {"name": "a.md", "data": ""}]
+        files[1]["data"] = base64.b64encode(self.text.encode("utf-16")).decode()
+        sent = self.story.program.post(
+            "/api/chat/files", params={"name": name}, content=self.text.encode()
+        )
+        self.story.program.get(f"/api/chat/files/{sent.json()['id']}")
+        attachments = [sent.json()["id"], *files]
+        self.socket.send("message", text="reply read", attachments=attachments)
+        self.socket.until("turn.finished")
+        refused = {"name": name, "data": "AAEC"}
+        self.socket.send("message", text="reply read", attachments=[refused])
+        self.socket.settle()
 
     def tools(self) -> None:
         kind = self.secrets.name
