@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from django.urls import path
 
-from protoagent.console.views import calls, chat, messages, palette, setup, shell
+from protoagent.console.views import calls, chat, files, messages, palette, setup, shell
 
 urlpatterns = [
     path("", shell.home, name="home"),
@@ -12,6 +12,10 @@ urlpatterns = [
     path("palette/", palette.palette, name="palette"),
     path("setup/", setup.setup, name="setup"),
     path("models/", chat.model_menu, name="models"),
+    path("files/", files.collection, name="files"),
+    path("files/<str:file_id>/", files.show, name="file"),
+    path("files/<str:file_id>/alt/", files.alt, name="file-alt"),
+    path("files/<str:file_id>/remove/", files.remove, name="file-remove"),
     path("chat/", messages.new, name="new"),
     path("chat/<str:key>/", chat.session, name="chat"),
     path("chat/<str:key>/messages/", chat.messages, name="messages"),

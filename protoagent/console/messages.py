@@ -10,6 +10,7 @@ from django.utils.html import format_html
 from django.utils.safestring import SafeString, mark_safe
 
 from protoagent.console import components, markdown, rendering
+from protoagent.console.attached import File
 from protoagent.console.rendering import Look, fragment
 from protoagent.console.streaming import Edit, StreamMarkdown
 
@@ -232,6 +233,7 @@ class Message:
     text: str = ""
     origin: str = ""
     note: str = ""
+    attachments: tuple[File, ...] = ()
     parts: list[Part] = field(default_factory=list)
     badge: str = ""
     thinking_since: datetime | None = None
@@ -273,6 +275,17 @@ class Message:
 
     def view(self, look: Look) -> MessageView:
         return MessageView(self, look)
+
+
+@dataclass(frozen=True)
+class Sent:
+    """A message on its way to the running turn."""
+
+    seq: int
+    text: str
+    mode: str
+    origin: str
+    attachments: list[dict[str, Any]]
 
 
 def _is_shown(part: Part) -> bool:

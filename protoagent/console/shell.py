@@ -22,7 +22,19 @@ from protoagent.web.auth import grant_of
 
 MODULES = (
     *("announce", "badge", "boost", "clock", "composer", "connection", "copy", "core", "effects"),
-    *("follow", "hitl", "keys", "link", "models", "morph", "palette", "pending", "sessions"),
+    *(
+        "files",
+        "follow",
+        "hitl",
+        "intake",
+        "keys",
+        "link",
+        "models",
+        "morph",
+        "palette",
+        "pending",
+        "sessions",
+    ),
     *("shell", "slash", "status", "theme", "toasts", "tools", "transcript"),
 )
 THEMES = ("light", "dark")

@@ -8,7 +8,8 @@ from typing import Any
 
 from django.utils.safestring import SafeString
 
-from protoagent.console import hitl
+from protoagent.console import attached, hitl
+from protoagent.console.attached import File
 from protoagent.console.rendering import Look, fragment, running_since
 from protoagent.core.errors import NotFound
 from protoagent.core.text import one_line
@@ -48,6 +49,7 @@ class Row:
     when: str
     icon: str
     is_queue: bool
+    files: tuple[File, ...] = ()
     can_move_up: bool = False
     can_move_down: bool = False
 
@@ -190,6 +192,7 @@ def _rows(waiting: list[QueuedMessage]) -> tuple[Row, ...]:
                 when="kept" if row.on_hold else when,
                 icon="pause" if row.on_hold else icon,
                 is_queue=is_queue,
+                files=attached.shown(row.attachments),
                 can_move_up=place > 0,
                 can_move_down=is_queue and place < len(queue) - 1,
             )

@@ -11,9 +11,9 @@ from dataclasses import dataclass, field
 from datetime import datetime
 from typing import Any
 
-from protoagent.console import calls, messages, rendering
+from protoagent.console import attached, calls, messages, rendering
 from protoagent.console.calls import Call, CallGroup
-from protoagent.console.messages import Card, Component, Ending, Message, Part, Prose, Remark
+from protoagent.console.messages import Card, Component, Ending, Message, Part, Prose, Remark, Sent
 from protoagent.console.ops import Op, OpenPage
 from protoagent.console.rendering import Look
 from protoagent.core.text import one_line
@@ -50,16 +50,6 @@ class Article:
     html: str
 
 
-@dataclass(frozen=True)
-class _Sent:
-    """A message on its way to the running turn."""
-
-    seq: int
-    text: str
-    mode: str
-    origin: str
-
-
 class TurnView:
     """One turn. `drawn` holds the newest drawing of each of its cards by interruption id."""
 
@@ -70,7 +60,7 @@ class TurnView:
         self.status = messages.QUEUED
         self.usage = messages.Usage()
         self._turn_id = ""
-        self._sent: dict[str, _Sent] = {}
+        self._sent: dict[str, Sent] = {}
         self._calls: dict[str, Call] = {}
         self._roots: dict[str, Call] = {}
         self._cards: dict[str, Card] = {}
@@ -208,14 +198,19 @@ class TurnView:
     def _received(self, data: dict[str, Any]) -> None:
         mode, origin = str(data.get("mode", "turn")), str(data.get("origin", _OPERATOR))
         text, client_id = str(data.get("text", "")), str(data.get("client_id", ""))
+        sent = Sent(self._seq, text, mode, origin, data.get("attachments") or [])
         if mode in ("steer", "held"):
-            self._sent[client_id] = _Sent(self._seq, text, mode, origin)
+            self._sent[client_id] = sent
         else:
-            self._add_message(self._spoken(self._seq, text, origin))
+            self._add_message(self._spoken(sent, text))
 
-    def _spoken(self, seq: int, text: str, origin: str) -> Message:
-        kind = "user" if origin == _OPERATOR or origin not in rendering.ORIGINS else "note"
-        return Message(seq, kind, self._at, self._turn_id, text, origin)
+    def _spoken(self, sent: Sent, text: str) -> Message:
+        is_operators = sent.origin == _OPERATOR or sent.origin not in rendering.ORIGINS
+        kind = "user" if is_operators else "note"
+        files = attached.shown(sent.attachments)
+        return Message(
+            sent.seq, kind, self._at, self._turn_id, text, sent.origin, attachments=files
+        )
 
     def _started(self, data: dict[str, Any]) -> None:
         self.status = messages.WORKING
@@ -362,7 +357,7 @@ class TurnView:
             if message is None:
                 continue
             text = str(texts[position]) if position < len(texts) else message.text
-            spoken = self._spoken(message.seq, text, message.origin)
+            spoken = self._spoken(message, text)
             spoken.note = "steered" if message.mode == "steer" else ""
             self._add_message(spoken)
         self._agent()

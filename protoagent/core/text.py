@@ -25,7 +25,7 @@ def one_line(text: str, max_chars: int = 120) -> str:
 def size_text(size: int) -> str:
     """`840 bytes`, `4 KB` or `1.2 MB`."""
     if size < KIB:
-        return f"{size} bytes"
+        return "1 byte" if size == 1 else f"{size} bytes"
     if round(size / KIB) < KIB:
         return f"{round(size / KIB)} KB"
     return f"{size / KIB**2:.1f}".removesuffix(".0") + " MB"

@@ -2,13 +2,14 @@
 import { $, $$, Refused, isTouch, newId, post, say, sentence, store } from "./core.js";
 import { setFollowing, toEnd } from "./follow.js";
 import { runEffect } from "./effects.js";
+import { describe, giveBack, hasFiles, isSending, sentOff, take, whenSettled } from "./files.js";
 import { closeMenu, menuKey, refreshMenu } from "./slash.js";
 import { link } from "./connection.js";
 
 const ESC_TWICE_MS = 1000;
 const BUSY = ["working", "waiting", "stopping"];
 let escapedAt = -Infinity;
-let failed = null; // { text, id }: what was refused, so that sending it again is the same message
+let failed = null; // { said, id }: what was refused, so that sending it again is the same message
 let editing = null; // the client_id of a pending message that is being changed
 let putAside = "";
 let sent = Promise.resolve(); // the posts before this one: messages arrive in the order of sending
@@ -57,15 +58,19 @@ function problem(text) {
 async function submit(mode) {
   const area = field();
   const text = area.value;
-  if (!text.trim()) return;
+  if (editing) return saveEdit(text);
+  if (!text.trim() && !hasFiles()) return;
   problem("");
   closeMenu();
-  if (editing) return saveEdit(text);
+  if (isSending()) return later(mode);
+  const files = take();
   const url = form().action;
   const key = draftKey();
-  const id = failed?.text === text ? failed.id : newId();
+  const said = `${files.ids} ${text}`;
+  const id = failed?.said === said ? failed.id : newId();
   const fields = { text, mode, client_id: id };
-  if (form().dataset.ask && mode !== "queue") {
+  if (files.ids) fields.attachments = files.ids;
+  if (form().dataset.ask && text.trim() && mode !== "queue") {
     fields.answers = form().dataset.ask;
     document.dispatchEvent(new CustomEvent("hitl.answering", { detail: fields.answers }));
   }
@@ -75,17 +80,28 @@ async function submit(mode) {
   setFollowing(true);
   toEnd();
   try {
-    const answer = await inTurn(url, fields);
+    const answer = await inTurn(url, fields, files);
     failed = null;
     if (store.get(key) === text) store.set(key, null);
+    if (answer.mode === "command") giveBack(files); else sentOff(files);
     return accepted(answer);
   } catch (refusal) {
-    return refused(refusal, text, id, key);
+    giveBack(files);
+    return refused(refusal, text, { said, id }, key);
   }
 }
 
-function inTurn(url, fields) {
-  const mine = sent.then(() => post(opened.from === url ? opened.to : url, fields));
+// The message waits for its files; one that does not arrive is for the operator to see first.
+function later(mode) {
+  problem("Files are still on their way; the message is sent when they are there.");
+  whenSettled((hasFailed) => {
+    problem(hasFailed ? "Not sent: a file was not attached. Remove it, or send without it." : "");
+    if (!hasFailed) submit(mode);
+  });
+}
+
+function inTurn(url, fields, files) {
+  const mine = sent.then(() => describe(files)).then(() => post(opened.from === url ? opened.to : url, fields));
   sent = mine.catch(() => undefined);
   return mine;
 }
@@ -105,12 +121,12 @@ function enter(url) {
 }
 
 // The text comes back, in front of what has been typed since.
-function refused(refusal, text, id, key) {
+function refused(refusal, text, attempt, key) {
   const area = field();
   if (!area || draftKey() !== key) return; // the page shows another session by now; its draft has it
-  failed = refusal instanceof Refused && refusal.status === 0 ? { text, id } : null;
+  failed = refusal instanceof Refused && refusal.status === 0 ? attempt : null;
   const since = area.value;
-  setText(since ? `${text}\n${since}` : text);
+  setText([text, since].filter(Boolean).join("\n"));
   problem(sentence(refusal.status === 0 ? `Not sent: ${refusal.message}` : refusal.message));
   focusField();
 }
@@ -128,6 +144,7 @@ export async function retry(turnId) {
 export function edit(clientId, text) {
   if (!editing) putAside = field().value;
   editing = clientId;
+  form().toggleAttribute("data-editing", true);
   $("#composer-edit").hidden = false;
   const area = field();
   area.value = text;
@@ -136,6 +153,7 @@ export function edit(clientId, text) {
 }
 function endEdit() {
   editing = null;
+  form().toggleAttribute("data-editing", false);
   $("#composer-edit").hidden = true;
   field().value = putAside;
   putAside = "";

@@ -7,6 +7,8 @@ import "./follow.js";
 import { attach } from "./transcript.js";
 import "./status.js";
 import "./composer.js";
+import "./files.js";
+import "./intake.js";
 import "./pending.js";
 import "./models.js";
 import "./tools.js";

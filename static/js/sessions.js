@@ -83,7 +83,7 @@ document.addEventListener("pointerout", (event) => {
 // — second line of a row that has an unsent text —
 function markDrafts() {
   for (const row of $$("#session-list li[data-session]")) {
-    const draft = store.get(`draft:${row.dataset.session}`);
+    const draft = store.get(`draft:${row.dataset.session}`) ?? store.get(`draft-files:${row.dataset.session}`);
     const link = $(".session", row);
     const mark = $("[data-draft-mark]", row);
     const wanted = Boolean(draft?.trim()) && !$(".session__sub:not([data-draft-mark])", row);
@@ -243,6 +243,6 @@ function leave(banner) {
   if (banner.matches(":hover, :focus-within, .htmx-request")) setTimeout(leave, 1000, banner);
   else banner.remove();
 }
-addEventListener("storage", (event) => { if (event.key?.startsWith("draft:")) markDrafts(); });
+addEventListener("storage", (event) => { if (/^draft(-files)?:/.test(event.key ?? "")) markDrafts(); });
 if (document.readyState !== "loading") markDrafts();
 else document.addEventListener("DOMContentLoaded", markDrafts);

@@ -161,7 +161,7 @@ def test_what_was_typed_meanwhile_is_kept_behind_text_that_comes_back(chat: Open
     assert opened.page.inner_text("#composer-problem") == "Not now."
 
 
-def test_a_long_paste_stays_text(chat: OpenChat) -> None:
+def test_long_text_in_the_field_scrolls_and_is_sent_as_it_is(chat: OpenChat) -> None:
     opened = chat("/chat/")
 
     opened.field.fill("reply ok\n" + "x" * 6000)

@@ -10,7 +10,7 @@ from django.shortcuts import render
 from django.utils.cache import patch_vary_headers
 from django.views.decorators.http import require_safe
 
-from protoagent.console import details, snapshot, status
+from protoagent.console import attached, details, snapshot, status
 from protoagent.console import sessions as lists
 from protoagent.console.rendering import Look
 from protoagent.console.shell import look_of
@@ -165,7 +165,8 @@ def _model(chosen: str) -> dict[str, Any]:
 
 def _common(request: HttpRequest, current: str) -> dict[str, Any]:
     query = lists.Query.of(request.GET, current=current)
-    return {**session_views.list_context(request, query), "client_id": new_id("m")}
+    shared = {"client_id": new_id("m"), "limits": attached.limits()}
+    return {**session_views.list_context(request, query), **shared}
 
 
 def _render(request: HttpRequest, context: dict[str, Any]) -> HttpResponse:

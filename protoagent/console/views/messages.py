@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
@@ -14,13 +15,14 @@ from django.views.decorators.http import require_http_methods, require_POST
 from protoagent.console import commands
 from protoagent.console.sessions import chat_url
 from protoagent.console.views import chat
-from protoagent.core.errors import BadValue, Conflict, NotFound
+from protoagent.core.errors import AgentError, BadValue, Conflict, NotFound
 from protoagent.core.text import one_line
 from protoagent.journal.models import ChatSession, InterruptionState, Turn
 from protoagent.journal.services import agents, pauses, pending, sessions, turns
 from protoagent.journal.services.turns import Message
 from protoagent.runtime import service
 from protoagent.security.redaction import mask_text
+from protoagent.uploads import services as uploads
 from protoagent.web import errors
 from protoagent.web.auth import actor_of, operator_only, watchers
 from tools_app import inflight
@@ -35,7 +37,7 @@ class Sent:
     """What a page posts from its composer.
 
     `answers` is the question that the page showed as answered by writing, `retry` the turn
-    whose message is to be sent again.
+    whose message is to be sent again, `attachments` the ids of its files.
     """
 
     text: str
@@ -43,6 +45,7 @@ class Sent:
     client_id: str
     answers: str
     retry: str
+    attachments: tuple[str, ...]
 
     @classmethod
     def of(cls, request: HttpRequest) -> Sent:
@@ -53,6 +56,7 @@ class Sent:
             client_id=request.POST.get("client_id", "").strip(),
             answers=request.POST.get("answers", ""),
             retry=request.POST.get("retry", ""),
+            attachments=tuple(filter(None, request.POST.get("attachments", "").split(","))),
         )
         if sent.mode not in MODES:
             raise BadValue(f"mode is {', '.join(MODES[:-1])} or {MODES[-1]}")
@@ -78,10 +82,13 @@ def _first_message(request: HttpRequest) -> HttpResponse:
     sessions.check_model(request.POST.get("model", ""))
     # The same message posted twice makes one session.
     key = "s" + salted_hmac("console.new-session", sent.client_id).hexdigest()[:20]
-    session = sessions.ensure(agents.current(), key)
+    agent = agents.current()
+    uploads.check(sessions.known(agent, key), sent.attachments)
+    session = sessions.ensure(agent, key)
     if session.last_seq == 0:
         _choose(session, request)
-    accepted = service.send(session, Message(sent.text, client_id=sent.client_id))
+    message = Message(sent.text, client_id=sent.client_id)
+    accepted = service.send(session, message, attachments=sent.attachments)
     return _accepted(request, session, accepted.mode, is_duplicate=accepted.duplicate)
 
 
@@ -94,7 +101,7 @@ def send(request: HttpRequest, key: str) -> HttpResponse:
         return JsonResponse(_run(command, session, request))
     if sent.retry:
         return _retry(request, session, sent)
-    if question := _question(session, sent):
+    if sent.text.strip() and (question := _question(session, sent)):
         return _answer(request, session, question, sent)
     mode, is_duplicate = _deliver(session, sent)
     return _accepted(request, session, mode, is_duplicate=is_duplicate)
@@ -190,9 +197,18 @@ def _question(session: ChatSession, sent: Sent) -> str:
 
 def _answer(request: HttpRequest, session: ChatSession, question: str, sent: Sent) -> HttpResponse:
     row = pauses.find(question, session_id=session.pk)
+    # Held, and so read together with the answer: an answer itself has no files.
+    is_held = bool(sent.attachments) and row.state == InterruptionState.OPEN
+    if is_held:
+        files = Message("", client_id=sent.client_id)
+        service.send(session, files, attachments=sent.attachments)
     try:
         service.answer(session, question, sent.text, by=actor_of(request).name)
-    except Conflict:
+    except AgentError as error:
+        if is_held:
+            _take_back(session, sent.client_id)
+        if not isinstance(error, Conflict):
+            raise
         if row.state == InterruptionState.OPEN:
             row.refresh_from_db()
         is_same = row.state == InterruptionState.ANSWERED and row.value == sent.text.strip()
@@ -202,19 +218,29 @@ def _answer(request: HttpRequest, session: ChatSession, question: str, sent: Sen
     return _accepted(request, session, "answer", is_duplicate=False)
 
 
+def _take_back(session: ChatSession, client_id: str) -> None:
+    with suppress(Conflict, NotFound):
+        pending.withdraw(session.pk, client_id)
+
+
 def _deliver(session: ChatSession, sent: Sent) -> tuple[str, bool]:
     """Hand the message over; what became of it, and whether it was known already."""
     if sent.mode == "queue":
-        row = service.queue(session, sent.text, client_id=sent.client_id)
+        row = service.queue(
+            session, sent.text, client_id=sent.client_id, attachments=sent.attachments
+        )
         return row.kind, False
     if sent.mode == "steer":
         try:
-            row, is_new = service.steer(session, sent.text, client_id=sent.client_id)
+            row, is_new = service.steer(
+                session, sent.text, client_id=sent.client_id, attachments=sent.attachments
+            )
         except NotFound:  # the turn ended while this was on its way: it starts the next one
             pass
         else:
             return row.kind, not is_new
-    accepted = service.send(session, Message(sent.text, client_id=sent.client_id))
+    message = Message(sent.text, client_id=sent.client_id)
+    accepted = service.send(session, message, attachments=sent.attachments)
     return accepted.mode, accepted.duplicate
 
 
@@ -222,12 +248,14 @@ def _retry(request: HttpRequest, session: ChatSession, sent: Sent) -> HttpRespon
     turn = Turn.objects.filter(session=session, pk=sent.retry).first()
     if turn is None:
         raise NotFound("the turn to try again is not here any more")
-    accepted = service.send(session, Message(turn.text, client_id=sent.client_id))
+    message = Message(turn.text, client_id=sent.client_id)
+    ids = [one["id"] for one in turn.attachments]
+    accepted = service.send(session, message, attachments=ids)
     return _accepted(request, session, accepted.mode, is_duplicate=accepted.duplicate)
 
 
 def _edit(session: ChatSession, client_id: str, text: str) -> None:
-    pending.edit(session.pk, client_id, mask_text(turns.check_text(text)))
+    pending.edit(session.pk, client_id, mask_text(turns.check_text(text, may_be_blank=True)))
 
 
 def _into_steer(session: ChatSession, client_id: str) -> None:
