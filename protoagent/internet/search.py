@@ -65,9 +65,18 @@ async def search(
     except DDGSException as error:
         if "no results" in str(error).lower():
             return []
-        detail = one_line(str(error), 200) or type(error).__name__
-        raise FetchFailed(f"DuckDuckGo search failed: {detail}") from None
+        raise FetchFailed(f"DuckDuckGo search failed: {_detail(error)}") from None
     return [_hit(entry) for entry in found[:limit]]
+
+
+def _detail(error: DDGSException) -> str:
+    """What went wrong. The package hands on nested messages of its HTTP library as they are."""
+    text = str(error)
+    if "dns error" in text.lower():
+        return "its address cannot be found; is this machine online?"
+    if "error sending request" in text.lower():
+        return "it cannot be reached"
+    return one_line(text, 200) or type(error).__name__
 
 
 def _duckduckgo(query: str, limit: int) -> list[dict[str, Any]]:

@@ -60,6 +60,14 @@ async def test_no_result_is_an_empty_list():
         (RatelimitException("202 Ratelimit"), "DuckDuckGo search failed: 202 Ratelimit"),
         (TimeoutException("timed\nout"), "DuckDuckGo search failed: timed out"),
         (DDGSException(""), "DuckDuckGo search failed: DDGSException"),
+        (
+            DDGSException("DNSError: error sending request > DNS error: no records found"),
+            "DuckDuckGo search failed: its address cannot be found; is this machine online?",
+        ),
+        (
+            DDGSException("ConnectError: error sending request for url (x) > tcp connect"),
+            "DuckDuckGo search failed: it cannot be reached",
+        ),
     ],
 )
 async def test_a_failure_is_one_sentence(error, sentence):
