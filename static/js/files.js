@@ -11,7 +11,7 @@ const listOf = (draft) => lists.get(draft) ?? lists.set(draft, []).get(draft);
 const storeKey = (draft) => `draft-files:${draft}`;
 const urlOf = (id) => `${form().dataset.filesUrl}${id}/`;
 const chipOf = (file) => $(`#composer-files [data-file="${file.key}"]`);
-const isKept = (file) => file.state === "ready" || file.state === "flying";
+const isKept = (file) => file.state !== "failed";
 
 export function sizeOf(bytes) {
   if (bytes < 1024) return bytes === 1 ? "1 byte" : `${bytes} bytes`;
@@ -59,6 +59,7 @@ function upload(draft, entry) {
   const xhr = new XMLHttpRequest();
   const name = entry.name.toWellFormed?.() ?? entry.name;
   Object.assign(entry, { state: "sending", progress: 0, why: "", xhr });
+  keep(draft);
   xhr.open("POST", `${form().dataset.filesUrl}?name=${encodeURIComponent(name)}`);
   xhr.setRequestHeader("X-CSRFToken", cookie("protoagent_csrf"));
   xhr.setRequestHeader("Accept", "application/json");
@@ -86,6 +87,7 @@ function arrived(draft, entry, { id, name, size, kind }) {
 function fail(draft, entry, why, canRetry = false) {
   const isAboutName = why.startsWith(entry.name); // which keeps its small letters
   Object.assign(entry, { state: "failed", why: isAboutName ? `${why}.` : sentence(why), canRetry, xhr: null });
+  keep(draft);
   finished(draft, entry, `${entry.name}: ${why}`);
 }
 function finished(draft, entry, words) {
@@ -249,7 +251,8 @@ async function check(draft) {
 function restore(draft) {
   let kept = [];
   try { kept = JSON.parse(store.get(storeKey(draft)) ?? "[]"); } catch { /* not ours */ }
-  lists.set(draft, kept.map((file) => ({ ...file, key: newId(), state: "ready" })));
+  const broken = { state: "failed", why: "The upload was broken off; attach the file again." };
+  lists.set(draft, kept.map((file) => ({ ...file, key: newId(), ...(file.id ? { state: "ready" } : broken) })));
 }
 function attach() {
   const box = $("#composer-files");

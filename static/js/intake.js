@@ -1,5 +1,5 @@
 // intake.js — ways for files into the message: the button, pasting, dropping on the chat.
-import { $, say } from "./core.js";
+import { $, isTouch, say } from "./core.js";
 import { addFiles } from "./files.js";
 
 const LONG_PASTE = 4000;
@@ -12,7 +12,7 @@ document.addEventListener("change", (event) => {
   if (event.target.id !== "composer-pick") return;
   addFiles([...event.target.files]);
   event.target.value = ""; // the same file can be picked again
-  $("#composer-text").focus();
+  if (!isTouch.matches) $("#composer-text").focus();
 });
 
 document.addEventListener("paste", (event) => {

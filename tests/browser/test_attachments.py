@@ -275,6 +275,37 @@ def test_an_upload_that_finds_no_server_can_be_tried_again(chat: OpenChat) -> No
     assert note == "No connection to the server."
 
 
+def test_an_upload_that_a_reload_breaks_off_is_told(chat: OpenChat) -> None:
+    opened = chat("/chat/", own_session=True)
+    opened.page.route("**/files/?name=*", lambda route: None)
+    pick(opened, file("half.txt"))
+    chips(opened, "sending").wait_for()
+
+    opened.page.reload()
+    note = chips(opened, "failed").locator(".file__note").inner_text()
+    opened.page.reload()
+    opened.page.get_by_role("button", name="Remove half.txt").click()
+    opened.page.reload()
+    opened.page.wait_for_selector('#link-state[data-state="live"]')
+
+    assert note == "The upload was broken off; attach the file again."
+    assert opened.page.locator("#composer-files li").count() == 0
+
+
+def test_a_command_leaves_the_files_where_they_are(chat: OpenChat) -> None:
+    opened = chat("/chat/")
+    opened.ask("reply start")
+    attach(opened, file("stay.txt"))
+
+    opened.send("/rename Another title")
+    opened.page.wait_for_function(
+        "() => document.querySelector('h1').textContent === 'Another title'"
+    )
+
+    chips(opened).get_by_text("stay.txt").wait_for()
+    assert opened.page.locator(".msg--user").count() == 1
+
+
 def test_chips_are_removed_by_keyboard(chat: OpenChat) -> None:
     opened = chat("/chat/")
     attach(opened, file("one.txt"), file("two.txt"))

@@ -114,6 +114,11 @@ STORIES: dict[str, list[Event]] = {
         received("gone", client_id="c4", mode="steer"), ("note", {"kind": "withdrawn", "client_ids": ["c4"]}),
         delivered("c2", "c3", texts=["one, edited", "two"]), delta("Hi"), finished(text="Hi"),
     ),
+    "files": journal(
+        received("", attachments=[{"id": "f1", "name": "a <b>.md", "kind": "text", "content_type": "text/plain", "size": 5, "alt": ""}]), started(),
+        delta("First"), received("and this", client_id="c2", mode="steer", attachments=[{"id": "f2", "name": "c.png", "kind": "image", "content_type": "image/png", "size": 2048, "alt": "a \"cat\""}]),
+        call("a"), ended("a"), delivered("c2"), delta("Ok"), finished(text="First\n\nOk"),
+    ),
     "crash": journal(
         received(), started(), delta("Kept.\n\n"), call("a"), ended("a"), delta("Void text"), delta(" goes"),
         started(resumed=True, rewind_to=5), delta("New"), delta(" text"), finished(text="Kept.\n\nNew text"),

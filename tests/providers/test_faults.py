@@ -122,3 +122,16 @@ def test_whatever_the_server_says_no_key_gets_through() -> None:
 
 def test_a_long_message_is_cut() -> None:
     assert len(str(FAULTS.of_status(500, b"x" * 10_000))) < 400
+
+
+@pytest.mark.parametrize(
+    ("status", "is_refused"), [(400, True), (413, True), (422, True), (401, False), (500, False)]
+)
+def test_an_error_tells_whether_the_request_itself_was_refused(status, is_refused):
+    assert FAULTS.of_status(status, body("no images here")).refused is is_refused
+
+
+def test_an_error_within_a_stream_tells_it_too():
+    error = {"type": "invalid_request_error", "message": "could not process the image"}
+
+    assert FAULTS.of_object(error, has_content=False).refused
