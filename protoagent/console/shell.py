@@ -22,20 +22,8 @@ from protoagent.web.auth import grant_of
 
 MODULES = (
     *("announce", "badge", "boost", "clock", "composer", "connection", "copy", "core", "effects"),
-    *(
-        "files",
-        "follow",
-        "hitl",
-        "intake",
-        "keys",
-        "link",
-        "models",
-        "morph",
-        "palette",
-        "pending",
-        "sessions",
-    ),
-    *("shell", "slash", "status", "theme", "toasts", "tools", "transcript"),
+    *("files", "follow", "hitl", "intake", "keys", "link", "models", "morph", "palette"),
+    *("pending", "sessions", "shell", "slash", "status", "theme", "toasts", "tools", "transcript"),
 )
 THEMES = ("light", "dark")
 THEME_COOKIE = "theme"
