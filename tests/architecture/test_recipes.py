@@ -46,7 +46,9 @@ def edited(text: str, diff: str, path: str) -> str:
 
 
 def run(copy: Path, *arguments: str) -> None:
-    environment = {key: value for key, value in os.environ.items() if key != "PYTEST_ADDOPTS"}
+    # A run of its own: neither this run's directory and database nor its worker.
+    inherited = ("PYTEST_", "PROTOAGENT_", "DATABASE_URL")
+    environment = {k: v for k, v in os.environ.items() if not k.startswith(inherited)}
     done = subprocess.run(
         [sys.executable, "-m", *arguments],
         cwd=copy,
