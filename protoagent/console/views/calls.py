@@ -25,6 +25,9 @@ from tools_app.models import OPEN, ToolCall
 
 LONG_CHARS = 20_000
 LONG_LINES = 200
+# What may overflow the twelve rem that an argument gets, on a phone too.
+SCROLLED_CHARS = 200
+SCROLLED_LINES = 8
 _HIT = re.compile(r"^(\d+)\. (.*?) — (https?://\S+)$")
 
 
@@ -39,11 +42,20 @@ class Hit:
 
 
 @dataclass(frozen=True)
+class Argument:
+    """One argument; a long one scrolls, so the keyboard has to reach it."""
+
+    name: str
+    value: SafeString
+    is_long: bool
+
+
+@dataclass(frozen=True)
 class Body:
     """Everything about a call that its row does not show."""
 
     call: ToolCall
-    arguments: tuple[tuple[str, SafeString], ...]
+    arguments: tuple[Argument, ...]
     output: SafeString
     hits: tuple[Hit, ...]
     hidden_lines: int
@@ -97,7 +109,7 @@ def _body(call: ToolCall, *, is_full: bool) -> Body:
     arguments = call.arguments if isinstance(call.arguments, dict) else {"": call.arguments}
     return Body(
         call=call,
-        arguments=tuple((name, _value(value)) for name, value in arguments.items()),
+        arguments=tuple(_argument(name, value) for name, value in arguments.items()),
         output=_shown(text),
         hits=_hits(call),
         hidden_lines=hidden,
@@ -105,9 +117,10 @@ def _body(call: ToolCall, *, is_full: bool) -> Body:
     )
 
 
-def _value(value: Any) -> SafeString:
+def _argument(name: str, value: Any) -> Argument:
     text = value if isinstance(value, str) else json.dumps(value, ensure_ascii=False, indent=2)
-    return _shown(text)
+    is_long = len(text) > SCROLLED_CHARS or text.count("\n") >= SCROLLED_LINES
+    return Argument(name, _shown(text), is_long)
 
 
 def _shown(text: str) -> SafeString:
