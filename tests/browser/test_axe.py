@@ -53,6 +53,12 @@ COMPONENTS = [
 ]
 
 
+# A spinner never ends; everything else that moves does.
+STILL = """Promise.all(document.getAnimations()
+    .filter((one) => one.effect.getComputedTiming().endTime !== Infinity)
+    .map((one) => one.finished.catch(() => 0)))"""
+
+
 class Axe:
     """Collects what axe-core says about a page in every look."""
 
@@ -75,7 +81,7 @@ def _violations(page: Page, rules: dict[str, Any]) -> list[str]:
     """One line for each element that breaks a rule, once nothing moves any more."""
     from axe_playwright_python.sync_playwright import Axe as Runner
 
-    page.evaluate("Promise.all(document.getAnimations().map((a) => a.finished.catch(() => 0)))")
+    page.evaluate(STILL)
     options = {"runOnly": rules, "resultTypes": ["violations"]}
     return [
         f"{rule['id']}: {node['html'][:200]} — {node['failureSummary']}"
@@ -162,6 +168,7 @@ def test_a_turn_at_work_with_what_is_queued_and_attached(
     pick(opened, film(tmp_path))
     page.locator("#composer-files [data-state=failed], #composer-files .banner").first.wait_for()
     axe.look_at("working", page)
+    expect(page.locator(".tool--running")).to_have_count(1)
 
     assert axe.found == {}
     assert opened.problems == []
